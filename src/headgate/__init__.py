@@ -1,0 +1,1 @@
+"""Headgate: a programmable, resource-aware job scheduler."""
