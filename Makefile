@@ -16,11 +16,15 @@ CODE := $(wildcard src tests tools bench)
 SIMULATION := $(wildcard src/headgate/testing/simulation.py src/headgate/testing/simulation/__main__.py)
 BENCHES    := $(sort $(patsubst bench/%.py,%,$(wildcard bench/bench_*.py)))
 
+# -E reads every page anew: a page that is not read again does not repeat its warnings.
+SPHINX     = $(BIN)/sphinx-build -W --keep-going -n -q -E -b html -d build/doctrees docs site
 UV_COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal \
 	--fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url --no-config $(LOCKFLAGS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Two targets at once would install into one .venv at once.
+.NOTPARALLEL:
 .PHONY: help up test check format docs bench simtest lock clean
 
 help: ## list the targets
@@ -47,7 +51,7 @@ check: $(DEV) ## format, lint, types, import rules, docs: everything that needs 
 	@echo "check: import-linter"
 	@$(BIN)/lint-imports --no-cache > $(VENV)/import-linter.log || { cat $(VENV)/import-linter.log; exit 1; }
 	@echo "check: docs build without warnings"
-	@$(BIN)/sphinx-build -W --keep-going -n -q -b html -d build/doctrees docs site
+	@$(SPHINX)
 
 format: $(DEV) ## format the code and apply the safe fixes of the linter
 	@echo "format: ruff"
@@ -56,7 +60,7 @@ format: $(DEV) ## format the code and apply the safe fixes of the linter
 
 docs: $(DEV) ## build the documentation into site/, warnings are errors
 	@echo "docs: building site/index.html"
-	@$(BIN)/sphinx-build -W --keep-going -n -q -E -b html -d build/doctrees docs site
+	@$(SPHINX)
 
 bench: $(DEV) ## run every benchmark and print its ratios
 	@echo "bench: $(or $(BENCHES),there are no benchmarks yet)"

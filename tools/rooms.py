@@ -7,8 +7,8 @@ every arrow of a longer path has to be allowed by itself.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+from typing import cast
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -67,23 +67,18 @@ class RoomsContract(Contract):
 
     type_name = "rooms"
 
+    package = fields.StringField()
     rooms = fields.ListField(subfield=fields.StringField())
     outside = fields.ListField(subfield=fields.StringField(), required=False, default=[])
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002 - their signature
-        root = self.session_options["root_packages"][0]
-        problems = broken_imports(
-            graph, root, read_table(_texts(self.rooms)), read_table(_texts(self.outside))
-        )
+        # Their fields hold the parsed value at run time, which their type hints do not say.
+        rooms = read_table(cast("list[str]", self.rooms))
+        outside = read_table(cast("list[str]", self.outside))
+        problems = broken_imports(graph, cast("str", self.package), rooms, outside)
         return ContractCheck(kept=not problems, metadata={"problems": problems})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
         for problem in check.metadata["problems"]:
             output.print_error(f"- {problem}", bold=False)
         output.new_line()
-
-
-def _texts(value: object) -> list[str]:
-    if not isinstance(value, list):
-        sys.exit(f"expected a list of strings in the contract, not {value!r}")
-    return [str(item) for item in value]
