@@ -73,12 +73,15 @@ class SystemIds:
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        fresh = (self._time() << _RANDOM_BITS) | self._chance.bits(_RANDOM_BITS)
         with self._lock:
-            if fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
-                fresh = self._last + 1 + self._chance.bits(_STEP_BITS)
-            self._last = fresh
-        return _encode(fresh)
+            self._last = value = self._after(self._last)
+        return _encode(value)
+
+    def _after(self, last: int) -> int:
+        now = self._time()
+        if now > last >> _RANDOM_BITS:
+            return (now << _RANDOM_BITS) | self._chance.bits(_RANDOM_BITS)
+        return last + 1 + self._chance.bits(_STEP_BITS)
 
     def _time(self) -> int:
         now = self._clock.now()
