@@ -115,10 +115,11 @@ from headgate.system import SystemChance, SystemClock, SystemIds
 ids = SystemIds(SystemClock(lambda: 10**18, lambda: 0), SystemChance())
 ids.new()
 child = os.fork()
-print(*[ids.new() for _ in range(100)], flush=True)
-if child == 0:
-    os._exit(0)
-os.waitpid(child, 0)
+made = [ids.new() for _ in range(100)]
+if child:
+    os.waitpid(child, 0)  # one after the other: both write into the same pipe
+print(*made, flush=True)
+os._exit(0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     made = done.stdout.split()
