@@ -86,9 +86,7 @@ class SystemIds:
     def _time(self) -> int:
         now = self._clock.now()
         if not 0 <= now < 1 << _TIME_BITS:
-            raise OverflowError(
-                f"the clock says {now} ms, which does not fit into the {_TIME_BITS} bits of an id"
-            )
+            raise OverflowError(f"the clock says {now} ms, which does not fit into the {_TIME_BITS} bits of an id")
         return now
 
 

@@ -71,9 +71,7 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = {DOCS / "index.md"}
     for page in DOCS.rglob("*.md"):
         for tree in TOCTREE.findall(page.read_text(encoding="utf-8")):
-            entries = [
-                line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")
-            ]
+            entries = [line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")]
             for entry in entries:
                 listed.update(page.parent.glob(f"{entry}.md"))
     assert sorted(map(name, set(DOCS.rglob("*.md")) - listed)) == []

@@ -30,9 +30,7 @@ def up() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="headgate", description="A programmable, resource-aware job scheduler."
-    )
+    parser = argparse.ArgumentParser(prog="headgate", description="A programmable, resource-aware job scheduler.")
     parser.add_argument("--version", action="version", version=f"headgate {version('headgate')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("up", help="start the server (not available in this version yet)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 from headgate.core.settings import Settings, Threshold
 
@@ -21,9 +22,7 @@ def rate_signal(value: object, threshold: Threshold) -> float:
     return FULL * min(1.0, max(0.0, share))
 
 
-def rate_sample(
-    signals: Mapping[str, object], settings: Settings
-) -> tuple[dict[str, float], tuple[str, ...]]:
+def rate_sample(signals: Mapping[str, object], settings: Settings) -> tuple[dict[str, float], tuple[str, ...]]:
     """Rate each signal; return the ratings and why any of them is not believed."""
     ratings: dict[str, float] = {}
     reasons: list[str] = []
@@ -63,7 +62,7 @@ def _share(busy: float, points: tuple[tuple[float, float], ...]) -> float:
         line.insert(0, (0.0, line[0][1]))
     if line[-1][0] < FULL:
         line.append((FULL, 0.0))
-    for (left, high), (right, low) in zip(line, line[1:], strict=False):
+    for (left, high), (right, low) in pairwise(line):
         if left <= busy <= right:
             return high + (low - high) * (busy - left) / (right - left)
     return 0.0

@@ -28,9 +28,7 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
     if job is None:
         return BadAction(f"there is no job {action.job_id!r}")
     if not job.ready:
-        return NotQueued(
-            str(job.state) if not job.not_before else f"{job.state}, not before {job.not_before}"
-        )
+        return NotQueued(str(job.state) if not job.not_before else f"{job.state}, not before {job.not_before}")
     shape = job.kind.bucket.shape
     if action.worker_id is None:
         if not shape.external:
@@ -44,7 +42,7 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
     return (
         no_units(state, shape.units, now)
         or over_quota(state.tenants[job.kind.of.tenant], shape)
-        or unfit(state, shape, worker)
+        or unfit(shape, worker)
         or pool_closed(state, shape, worker.spec.pool, now)
     )
 
@@ -75,7 +73,7 @@ def over_quota(tenant: Tenant, shape: Shape) -> AnyReason | None:
     return None
 
 
-def unfit(state: State, shape: Shape, worker: Worker) -> WorkerUnfit | None:
+def unfit(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """The first requirement of the shape that the worker does not meet now."""
     if worker.status != "ready":
         return WorkerUnfit(worker.id, "status", "ready", worker.status)
@@ -125,9 +123,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     for name, limit in pool.report.resources:
         needed = next((value for wanted, value in shape.resources if wanted == name), 0)
         if needed and pool.used.get(name, 0) + needed > limit:
-            return WorkerUnfit(
-                pool_id, "resource", f"{needed:g} {name}", f"{limit - pool.used.get(name, 0):g} {name}"
-            )
+            return WorkerUnfit(pool_id, "resource", f"{needed:g} {name}", f"{limit - pool.used.get(name, 0):g} {name}")
     return None
 
 

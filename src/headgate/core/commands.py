@@ -78,7 +78,7 @@ class Patch(Command[None], frozen=True, tag=True):
     priority: str | None = None
     rank: int | None = None
     labels: tuple[tuple[str, str], ...] | None = None
-    not_before: int | None | msgspec.UnsetType = msgspec.UNSET
+    not_before: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Schedule(Command[Scheduled], frozen=True, tag=True):

@@ -41,9 +41,7 @@ def explain(state: State, job_id: str, now: int) -> Explanation:
     if job.state is not JobState.QUEUED:
         return Explanation(job.id, job.state, (NotQueued(job.state),), None)
     if not job.ready and job.not_before is not None:
-        return Explanation(
-            job.id, job.state, (NotBefore(job.not_before, max(0, job.not_before - now)),), None
-        )
+        return Explanation(job.id, job.state, (NotBefore(job.not_before, max(0, job.not_before - now)),), None)
     ahead = position(state, job)
     return Explanation(job.id, job.state, tuple(_reasons(state, job, now, ahead)), ahead)
 
@@ -76,7 +74,7 @@ def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
     examples: list[WorkerUnfit] = []
     closed: AnyReason | None = None
     for worker in state.workers.values():
-        problem = _problem(state, shape, worker)
+        problem = _problem(shape, worker)
         if problem is None:
             reason = pool_closed(state, shape, worker.spec.pool, now)
             if reason is None:
@@ -89,12 +87,12 @@ def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
     return closed or NoFittingWorker(len(state.workers), failing, tuple(examples[:_EXAMPLES]))
 
 
-def _problem(state: State, shape: Shape, worker: Worker) -> WorkerUnfit | None:
+def _problem(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """What waiting cannot mend is named before what it can."""
     lasting = never_fits(shape, worker)
     if lasting is None and worker.spec.model_ref is not None and worker.spec.model_ref != shape.model_ref:
         lasting = WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref)
-    return lasting or unfit(state, shape, worker)
+    return lasting or unfit(shape, worker)
 
 
 def position(state: State, job: Job) -> int:

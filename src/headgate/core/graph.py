@@ -83,7 +83,5 @@ def depths(edges: Mapping[str, tuple[str, ...]], known: Graph) -> dict[str, int]
                 free.append(dependent)
     if len(found) != len(edges):
         circle = min(job for job in edges if job not in found)
-        raise DependencyCycle(
-            f"{circle} depends on itself through other jobs", field="dependencies", job_id=circle
-        )
+        raise DependencyCycle(f"{circle} depends on itself through other jobs", field="dependencies", job_id=circle)
     return found

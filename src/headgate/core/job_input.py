@@ -37,21 +37,25 @@ def parse_job(given: Mapping[str, Any], limits: Limits = LIMITS) -> model.JobSpe
     """Check every field and return the specification; raise `InvalidJob` naming the first field that is wrong."""
     if not isinstance(given, Mapping):
         raise InvalidJob(f"a job is an object, not {type(given).__name__}")
-    kind: dict[str, Any] = {}
-    own: dict[str, Any] = {}
     try:
-        for field, value in given.items():
-            if field in _OWN:
-                own[field] = _OWN[field](value, field, limits)
-            elif field in _KIND:
-                kind[field] = _KIND[field](value, field, limits)
-            else:
-                raise InvalidJob(unknown(field, (*_OWN, *_KIND)), field=str(field)[:64])
-        _complete(kind, own)
+        return _parse(given, limits)
     except InvalidJob:
         raise
     except InvalidInput as error:
         raise InvalidJob(str(error).partition(": ")[2], field=error.field) from None
+
+
+def _parse(given: Mapping[str, Any], limits: Limits) -> model.JobSpec:
+    kind: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for field, value in given.items():
+        if field in _OWN:
+            own[field] = _OWN[field](value, field, limits)
+        elif field in _KIND:
+            kind[field] = _KIND[field](value, field, limits)
+        else:
+            raise InvalidJob(unknown(field, (*_OWN, *_KIND)), field=str(field)[:64])
+    _complete(kind, own)
     return model.JobSpec(kind=model.JobKind(**kind), **own)
 
 
@@ -186,7 +190,7 @@ def _dependencies(value: object, field: str, limits: Limits) -> tuple[str, ...]:
     return ids
 
 
-def _retry(value: object, field: str, limits: Limits) -> model.Retry:
+def _retry(value: object, field: str, _: Limits) -> model.Retry:
     if isinstance(value, int) and not isinstance(value, bool):
         value = {"attempts": value}
     if isinstance(value, model.Retry):

@@ -59,7 +59,7 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not _serves(shape, worker) or unfit(state, shape, worker) is not None:
+        if not _serves(shape, worker) or unfit(shape, worker) is not None:
             continue
         if pool_closed(state, shape, worker.spec.pool, now) is None:
             return worker, False

@@ -77,11 +77,7 @@ class Vacated:
 def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     """The best victims for a job, as ids of jobs; empty if stopping anyone would not help or is not allowed."""
     settings = state.settings
-    if (
-        not settings.preemption
-        or job.kind.job_class not in settings.preempting_classes
-        or job.id in state.preempting
-    ):
+    if not settings.preemption or job.kind.job_class not in settings.preempting_classes or job.id in state.preempting:
         return ()
     if Vacated(state, ()).fits(job, now):
         return ()
@@ -89,9 +85,7 @@ def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     if job.kind.bucket.shape.external:
         return _enough(state, job, ranked, now, None)
     options = [_on_worker(state, job, ranked, now, worker) for worker in state.workers.values()]
-    return min(
-        (option for option in options if option), key=lambda option: _cost(state, option, now), default=()
-    )
+    return min((option for option in options if option), key=lambda option: _cost(state, option, now), default=())
 
 
 def _on_worker(state: State, job: Job, ranked: list[Job], now: int, worker: Worker) -> tuple[str, ...]:
@@ -154,11 +148,7 @@ def check_preempt(state: State, action: Preempt, now: int) -> AnyReason | None:
         problem = _no_victim(state, victim)
         if problem:
             return BadAction(problem)
-    return (
-        None
-        if Vacated(state, action.victims).fits(job, now)
-        else BadAction("stopping the victims makes no room")
-    )
+    return None if Vacated(state, action.victims).fits(job, now) else BadAction("stopping the victims makes no room")
 
 
 def _no_victim(state: State, victim: str) -> str:

@@ -31,9 +31,7 @@ def amount(value: object, field: str) -> Amount:
     if isinstance(value, str):
         value = size(value, field)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(
-            f"must be a number or a size such as '8GB', not {type(value).__name__}", field=field
-        )
+        raise InvalidInput(f"must be a number or a size such as '8GB', not {type(value).__name__}", field=field)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput("must be finite", field=field)
@@ -66,9 +64,7 @@ def duration(value: object, field: str) -> int:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value)
         if match is None or match.group(2) not in _SPANS:
-            raise InvalidInput(
-                f"{value!r} is not a duration; write for example 30, '30s' or '5m'", field=field
-            )
+            raise InvalidInput(f"{value!r} is not a duration; write for example 30, '30s' or '5m'", field=field)
         return _bounded(float(match.group(1)) * _SPANS[match.group(2)], field)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"must be seconds, not {type(value).__name__}", field=field)

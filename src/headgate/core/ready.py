@@ -67,7 +67,7 @@ class Bucket:
             return
         job.parked = True
         rank, line = job.kind.of.rank, self._line
-        if not line or (last := line[-1]).seq < job.seq and last.kind.of.rank >= rank:
+        if not line or ((last := line[-1]).seq < job.seq and last.kind.of.rank >= rank):
             line.append(job)
         else:
             heapq.heappush(self._strays, (-rank, job.seq, job))
@@ -112,9 +112,7 @@ class Bucket:
 
     def __iter__(self) -> Iterator[Job]:
         """All ready jobs in order; costs what a sort costs."""
-        jobs = [job for job in self._line if job.ready] + [
-            entry[2] for entry in self._strays if entry[2].ready
-        ]
+        jobs = [job for job in self._line if job.ready] + [entry[2] for entry in self._strays if entry[2].ready]
         return iter(sorted(jobs, key=order_key))
 
 

@@ -76,12 +76,7 @@ def _ledgers(state: State) -> Iterator[str]:
             yield f"worker {worker.id} is overbooked: {worker.free}"
         if set(worker.leases) != {lease.id for lease in held}:
             yield f"worker {worker.id} lists other leases than it holds"
-        if (
-            worker.running != sum(lease.started_at is not None for lease in held)
-            or worker.running > worker.spec.slots
-        ):
-            # fewer slots may have been registered while more were running
-            if worker.running != sum(lease.started_at is not None for lease in held):
+        if worker.running != sum(lease.started_at is not None for lease in held):
             yield f"worker {worker.id} counts {worker.running} running"
     for pool_id, pool in state.pools.items():
         held = [lease for lease in leases if lease.pool_id == pool_id]
@@ -113,11 +108,7 @@ def _queue(state: State) -> Iterator[str]:
         yield f"the ready queue counts {state.ready.size} and holds {len(queued)}"
     standing = set(queued)
     for job in state.jobs.values():
-        if (
-            job.state is JobState.QUEUED
-            and not job.ready
-            and (job.not_before is None or job.id not in state.waits)
-        ):
+        if job.state is JobState.QUEUED and not job.ready and (job.not_before is None or job.id not in state.waits):
             yield f"job {job.id} is queued, not ready, and nothing will wake it"
         if job.state is JobState.QUEUED and not job.ready and (job.not_before or 0) <= state.ticked_at - 1:
             yield f"job {job.id} should be ready since {job.not_before}"

@@ -10,7 +10,6 @@ from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.decide.leases import expire
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import Conflict, InvalidInput, WorkerBusy
-from headgate.core.state import State
 from headgate.core.tenants import TenantSpec
 
 
@@ -20,7 +19,7 @@ def register_worker(turn: Turn, command: c.RegisterWorker) -> None:
     _check_worker(spec)
     known = turn.state.workers.get(spec.id)
     if known is not None:
-        _check_holds(turn.state, known, spec)
+        _check_holds(known, spec)
     turn.emit(e.WorkerRegistered(turn.now, spec))
 
 
@@ -34,7 +33,7 @@ def _check_worker(spec: WorkerSpec) -> None:
         raise InvalidInput("must be between 0 and 100000", field="prefetch")
 
 
-def _check_holds(state: State, known: Worker, spec: WorkerSpec) -> None:
+def _check_holds(known: Worker, spec: WorkerSpec) -> None:
     offered = dict(spec.resources)
     for name, total in known.spec.resources:
         held = total - known.free.get(name, 0)
@@ -55,9 +54,7 @@ def claim(turn: Turn, command: c.Claim) -> None:
     """Only pulling workers claim."""
     worker = turn.state.worker(command.worker_id)
     if not worker.spec.pull:
-        raise Conflict(
-            f"worker {worker.id} is given work as it comes and does not claim", worker_id=worker.id
-        )
+        raise Conflict(f"worker {worker.id} is given work as it comes and does not claim", worker_id=worker.id)
     if command.claims < 0:
         raise InvalidInput("must not be negative", field="claims")
     turn.emit(e.WorkerClaimed(turn.now, worker.id, command.claims))

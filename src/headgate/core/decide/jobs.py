@@ -95,9 +95,7 @@ def _check_dependencies(state: State, fresh: list[c.NewJob], finished: dict[str,
             if dependency == job_id:
                 raise InvalidJob("a job cannot depend on itself", field="dependencies", job_id=job_id)
             if dependency not in state.jobs and dependency not in new_ids and dependency not in finished:
-                raise UnknownDependency(
-                    f"there is no job {dependency!r}", field="dependencies", dependency=dependency
-                )
+                raise UnknownDependency(f"there is no job {dependency!r}", field="dependencies", dependency=dependency)
     found = depths(edges, state.graph)
     deepest = state.settings.max_dependency_depth
     for job_id, depth in found.items():

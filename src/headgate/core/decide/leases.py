@@ -20,9 +20,7 @@ def live(state: State, lease_id: str, token: int) -> Lease:
     lease = state.leases.get(lease_id)
     if lease is None or lease.token != token:
         check_token(token)
-        raise StaleLease(
-            f"lease {lease_id!r} is over or the token is not its own: stop the work", lease_id=lease_id
-        )
+        raise StaleLease(f"lease {lease_id!r} is over or the token is not its own: stop the work", lease_id=lease_id)
     return lease
 
 

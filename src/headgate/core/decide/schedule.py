@@ -24,28 +24,38 @@ def carry_out(turn: Turn, command: c.Schedule) -> c.Scheduled:
 
 
 def _try(turn: Turn, action: Action, granted: list[str]) -> AnyReason | None:
-    state, now = turn.state, turn.now
+    reason = _check(turn, action)
+    if reason is None:
+        _do(turn, action, granted)
+    return reason
+
+
+def _check(turn: Turn, action: Action) -> AnyReason | None:
     match action:
         case Dispatch():
-            reason = check_dispatch(state, action, now)
-            if reason is None:
-                granted.append(_grant(turn, action))
-        case Wait():
-            reason = None
-            turn.emit(e.PolicyWaited(now, action.reason, action.retry_after))
+            return check_dispatch(turn.state, action, turn.now)
         case Evict():
-            reason = check_evict(state, action)
-            if reason is None:
-                turn.emit(e.WorkerEvicted(now, action.worker_id, action.reason))
+            return check_evict(turn.state, action)
         case StartWorker():
-            reason = check_start_worker(state, action)
-            if reason is None:
-                turn.emit(e.WorkerWanted(now, _wanted(action), action.reason))
+            return check_start_worker(turn.state, action)
         case Preempt():
-            reason = check_preempt(state, action, now)
-            if reason is None:
-                _ask_victims(turn, action)
-    return reason
+            return check_preempt(turn.state, action, turn.now)
+        case Wait():
+            return None
+
+
+def _do(turn: Turn, action: Action, granted: list[str]) -> None:
+    match action:
+        case Dispatch():
+            granted.append(_grant(turn, action))
+        case Evict():
+            turn.emit(e.WorkerEvicted(turn.now, action.worker_id, action.reason))
+        case StartWorker():
+            turn.emit(e.WorkerWanted(turn.now, _wanted(action), action.reason))
+        case Preempt():
+            _ask_victims(turn, action)
+        case Wait():
+            turn.emit(e.PolicyWaited(turn.now, action.reason, action.retry_after))
 
 
 def _grant(turn: Turn, action: Dispatch) -> str:
@@ -56,9 +66,7 @@ def _grant(turn: Turn, action: Dispatch) -> str:
     attempt = state.jobs[action.job_id].attempt + 1
     token = token_of(state.epoch, number)
     turn.emit(
-        e.LeaseGranted(
-            turn.now, action.job_id, granted, token, action.worker_id, expires_at, attempt, action.reason
-        )
+        e.LeaseGranted(turn.now, action.job_id, granted, token, action.worker_id, expires_at, attempt, action.reason)
     )
     return granted
 

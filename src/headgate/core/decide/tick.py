@@ -15,7 +15,7 @@ from headgate.core.state import State
 _IDLE_KINDS = 256
 
 
-def tick(turn: Turn, command: c.Tick) -> None:
+def tick(turn: Turn, _: c.Tick) -> None:
     """1. load, 2. leases, 3. waiting jobs, 4. ageing, 5. workers and pools, 6. forgetting."""
     rate(turn)
     _end_leases(turn)
@@ -26,7 +26,7 @@ def tick(turn: Turn, command: c.Tick) -> None:
     turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
 
 
-def resume(turn: Turn, command: c.Resume) -> None:
+def resume(turn: Turn, _: c.Resume) -> None:
     """After a pause of the engine itself the holders could not renew: nobody is blamed for that."""
     state = turn.state
     for lease in list(state.leases.values()):
@@ -43,9 +43,7 @@ def _end_leases(turn: Turn) -> None:
         if lease is None:
             continue
         if lease.timeout_at is not None and lease.timeout_at <= now:
-            failure = e.Failure(
-                "timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s"
-            )
+            failure = e.Failure("timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s")
             attempt_failed(turn, state.jobs[lease.job_id], lease, failure)
         elif lease.fence_at is not None and lease.fence_at <= now:
             turn.emit(e.LeaseReleased(now, lease.job_id, lease.id, "preempt"))
