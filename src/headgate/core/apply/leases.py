@@ -44,11 +44,11 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
     hold(state, lease, worker, event.at)
 
 
-def _settle(state: State, job: Job, lease: Lease, verb: str, content: bytes) -> None:
+def _settle(state: State, job: Job, lease: Lease, verb: str, digest: bytes) -> None:
     """Remember how the lease was settled, in place of whatever was remembered before."""
     if job.settled is not None:
         state.settled.pop(job.settled.lease_id, None)
-    job.settled = Settled(lease.id, lease.token, verb, digest(content))
+    job.settled = Settled(lease.id, lease.token, verb, digest)
     state.settled[lease.id] = job.id
 
 
@@ -83,7 +83,7 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
     if lease.worker_id is not None:
         state.workers[lease.worker_id].completed += 1
     end_lease(state, job, lease, event.at)
-    _settle(state, job, lease, "complete", event.result)
+    _settle(state, job, lease, "complete", event.digest)
     state.move(job, Trigger.COMPLETE)
     children = state.graph.children(job.id)
     for child in children:
@@ -94,7 +94,7 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
 def attempt_failed(state: State, event: e.AttemptFailed) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
     end_lease(state, job, lease, event.at)
-    _settle(state, job, lease, "fail", fingerprint(event.failure))
+    _settle(state, job, lease, "fail", digest(fingerprint(event.failure)))
     _again_or_end(state, job, event.retry_at, Trigger.FAIL, event.at)
 
 

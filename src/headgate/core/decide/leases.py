@@ -84,7 +84,7 @@ def complete(turn: Turn, command: c.Complete) -> None:
     if len(command.result) > limit:
         raise InvalidInput(f"is {len(command.result)} bytes, more than the {limit} allowed", field="result")
     children = list(state.graph.children(job.id))
-    turn.emit(e.JobCompleted(turn.now, job.id, lease.id, command.result))
+    turn.emit(e.JobCompleted(turn.now, job.id, lease.id, command.result, digest(command.result)))
     if children:
         unlock_dependents(turn, children)
 
