@@ -16,13 +16,16 @@ _IDLE_KINDS = 256
 
 
 def tick(turn: Turn, _: c.Tick) -> None:
-    """1. load, 2. leases, 3. waiting jobs, 4. ageing, 5. workers and pools, 6. forgetting."""
+    """1. forgetting, 2. load, 3. leases, 4. waiting jobs, 5. ageing, 6. workers and pools.
+
+    Forgetting comes first, so that no job ends and is forgotten in one go.
+    """
+    _forget(turn)
     rate(turn)
     _end_leases(turn)
     _wake_jobs(turn)
     _age(turn)
     _miss_signs_of_life(turn)
-    _forget(turn)
     turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
 
 
