@@ -16,6 +16,9 @@ EVERY = 1_000
 INDEX_EVERY = 100
 """Milliseconds between two looks at the history index while it is behind."""
 
+SLACK = 256
+"""A shell is woken only if that gains more than this: the cheap look at the timers is no more exact."""
+
 
 class Ticket(Generic[R]):
     """A command on its way."""
@@ -107,4 +110,4 @@ class Rounds:
         if self.writer.stopped is not None:
             return False
         soonest = self.writer.state.soonest_timer()
-        return soonest is not None and soonest < self.wake_at
+        return soonest is not None and soonest + SLACK <= self.wake_at
