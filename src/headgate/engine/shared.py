@@ -86,7 +86,7 @@ class SharedEngine:
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, and holds what is durable."""
-        if isinstance(question, STORED) and self.writer.stopped is None:
+        if type(question) in STORED and self.writer.stopped is None:
             return answer(question, self.writer.state, self.writer.store, self.clock.now())
         return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
 
