@@ -224,6 +224,9 @@ class ReadyQueue:
             line = lines.get(tenant)
             if line is None or line.standing == standing:
                 continue
+            if not line.live:  # it waits for nothing in this class, and so stands nowhere
+                line.standing = standing
+                continue
             self._leave(job_class, line)
             line.standing = standing
             self._enter(job_class, line)
