@@ -11,6 +11,7 @@ from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
 from headgate.core.ready import Bucket
 from headgate.core.state import State
+from headgate.core.states import TERMINAL
 
 _IDLE_KINDS = 256
 
@@ -57,6 +58,8 @@ def _wake_jobs(turn: Turn) -> None:
     state, now = turn.state, turn.now
     for job_id in state.waits.due(now):
         job = state.jobs[job_id]
+        if job.state in TERMINAL:  # it failed a moment ago with a dependency that missed its own deadline
+            continue
         if job.deadline is not None and job.deadline <= now:
             children = list(state.graph.children(job_id))
             turn.emit(e.DeadlineMissed(now, job_id))
