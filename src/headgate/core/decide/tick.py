@@ -24,7 +24,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     _age(turn)
     _miss_signs_of_life(turn)
     _forget(turn)
-    turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
+    turn.state.ticked_at = turn.now
 
 
 def resume(turn: Turn, _: c.Resume) -> None:
