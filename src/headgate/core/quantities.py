@@ -83,7 +83,7 @@ def instant(value: object, field: str) -> int:
 
 
 def _bounded(milliseconds: float, field: str) -> int:
-    if not math.isfinite(milliseconds):
+    if isinstance(milliseconds, float) and not math.isfinite(milliseconds):
         raise InvalidInput("must be finite", field=field)
     if milliseconds < 0:
         raise InvalidInput("must not be negative", field=field)
