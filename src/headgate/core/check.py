@@ -101,6 +101,11 @@ def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     return None
 
 
+def serves(shape: Shape, worker: Worker) -> bool:
+    """A worker that has a model loaded is left to jobs for that model: custom of the native ordering, no rule."""
+    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref
+
+
 def lacks(shape: Shape, worker_id: str, free: dict[str, Amount]) -> WorkerUnfit | None:
     """The first named resource of which there is too little."""
     for name, needed in shape.resources:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.core.actions import AnyReason, BadAction, NotQueued, Preempt
-from headgate.core.check import gate_shut, lacks, never_fits, over_quota
+from headgate.core.check import gate_shut, lacks, never_fits, over_quota, serves
 from headgate.core.cluster import Worker
 from headgate.core.quantities import Amount, total
 from headgate.core.ready import Shape
@@ -64,6 +64,8 @@ class Vacated:
         here = [lease for lease in self._leases if lease.worker_id == worker.id]
         if worker.slots_free + len(here) <= 0 or never_fits(shape, worker) is not None:
             return False
+        if worker.spec.pull and worker.claims <= 0 and not here:
+            return False
         free: dict[str, Amount] = dict(worker.free)
         for lease in here:
             for name, value in lease.resources:
@@ -94,12 +96,14 @@ def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     settings = state.settings
     if not settings.preemption or job.kind.job_class not in settings.preempting_classes or job.id in state.preempting:
         return ()
-    if Vacated(state, ()).fits(job, now):
-        return ()
+    shape, as_it_is = job.kind.bucket.shape, Vacated(state, ())
     ranked = sorted(_candidates(state), key=lambda victim: _loss(victim, now))
-    if job.kind.bucket.shape.external:
-        return _enough(state, job, ranked, now, None)
-    options = [_on_worker(state, job, ranked, now, worker) for worker in state.workers.values()]
+    if shape.external:
+        return () if as_it_is.fits(job, now) else _enough(state, job, ranked, now, None)
+    workers = [worker for worker in state.workers.values() if serves(shape, worker)]
+    if any(as_it_is.fits(job, now, worker) for worker in workers):
+        return ()
+    options = [_on_worker(state, job, ranked, now, worker) for worker in workers]
     return min((option for option in options if option), key=lambda option: _cost(state, option, now), default=())
 
 
