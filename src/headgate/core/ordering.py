@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headgate.core.actions import Action, Dispatch, Preempt
-from headgate.core.check import no_units, over_quota, pool_closed, unfit
+from headgate.core.actions import Action, Dispatch, Preempt, Stagger
+from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
 from headgate.core.preemption import find_victims
 from headgate.core.ready import Bucket, Shape
@@ -59,14 +59,10 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not _serves(shape, worker) or unfit(shape, worker) is not None:
+        if not serves(shape, worker) or unfit(shape, worker) is not None:
             continue
-        if pool_closed(state, shape, worker.spec.pool, now) is None:
+        closed = pool_closed(state, shape, worker.spec.pool, now)
+        if closed is None:
             return worker, False
-        waiting_helps = True
+        waiting_helps = waiting_helps or isinstance(closed, Stagger)
     return None, waiting_helps
-
-
-def _serves(shape: Shape, worker: Worker) -> bool:
-    """A worker that has a model loaded is left to jobs for that model."""
-    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref

@@ -101,8 +101,10 @@ def tenant_removed(state: State, event: e.TenantRemoved) -> None:
     tenant = state.tenants[event.id]
     if tenant.live:
         tenant.describe(TenantSpec(event.id), declared=False)
+        state.restand(tenant, event.at)
     else:
         del state.tenants[event.id]
+        state.ready.restand(event.id, 0.0)
     state.room += 1
 
 

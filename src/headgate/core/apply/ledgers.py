@@ -50,7 +50,8 @@ def end_lease(state: State, job: Job, lease: Lease, at: int) -> None:
     if lease.resources:
         add(tenant.used, lease.resources, -1)
     share = state.dominant_share(lease.units, dict(lease.resources))
-    tenant.charge(share, at - lease.granted_at, at, state.settings.fair_half_life)
+    # A clock that lags behind the grant must not pay the tenant for having run.
+    tenant.charge(share, max(0, at - lease.granted_at), at, state.settings.fair_half_life)
     if lease.worker_id is not None:
         _leave_worker(state, lease, state.workers[lease.worker_id])
     if lease.fence_at is not None:

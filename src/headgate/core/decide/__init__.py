@@ -32,6 +32,8 @@ def decide(state: State, command: c.Command[R], now: int, chance: Chance = lambd
     turn = Turn(state, now, chance)
     reply = _HANDLERS[type(command)](turn, command)
     state.now = max(state.now, now)
+    # What a command that lags behind let in has not been looked at by the ticks since.
+    state.ticked_at = min(state.ticked_at, now)
     return Outcome(turn.events, reply)
 
 

@@ -10,6 +10,7 @@ from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.decide.leases import expire
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import Conflict, InvalidInput, WorkerBusy
+from headgate.core.quantities import Resources, amount
 from headgate.core.tenants import TenantSpec
 
 
@@ -31,6 +32,17 @@ def _check_worker(spec: WorkerSpec) -> None:
         raise InvalidInput("must be between 1 and 100000", field="slots")
     if not 0 <= spec.prefetch <= 100_000:
         raise InvalidInput("must be between 0 and 100000", field="prefetch")
+    _check_amounts(spec.resources, "resources")
+
+
+def _check_amounts(resources: Resources, field: str) -> None:
+    """Each name once and each amount one that adds up: a ledger that begins wrong never comes right."""
+    if len(dict(resources)) != len(resources):
+        raise InvalidInput("names a resource twice", field=field)
+    for name, value in resources:
+        if not name:
+            raise InvalidInput("must not be empty", field=field)
+        amount(value, f"{field}.{name}")
 
 
 def _check_holds(known: Worker, spec: WorkerSpec) -> None:
@@ -95,6 +107,7 @@ def report_pool(turn: Turn, command: c.ReportPool) -> None:
         raise InvalidInput("must not be empty", field="id")
     if report.units is not None and report.units < 0:
         raise InvalidInput("must not be negative", field="units")
+    _check_amounts(report.resources, "resources")
     turn.emit(e.PoolReported(turn.now, report))
     for worker_id in report.workers:
         worker = turn.state.workers.get(worker_id)
@@ -126,6 +139,7 @@ def _check_tenant(spec: TenantSpec) -> None:
         limit = getattr(spec, field)
         if limit is not None and limit < 0:
             raise InvalidInput("must not be negative", field=field)
+    _check_amounts(spec.max_resources, "max_resources")
 
 
 def remove_tenant(turn: Turn, command: c.RemoveTenant) -> None:

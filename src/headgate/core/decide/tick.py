@@ -11,6 +11,7 @@ from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
 from headgate.core.ready import Bucket
 from headgate.core.state import State
+from headgate.core.states import TERMINAL
 
 _IDLE_KINDS = 256
 
@@ -26,7 +27,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     _wake_jobs(turn)
     _age(turn)
     _miss_signs_of_life(turn)
-    turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
+    turn.state.ticked_at = turn.now
 
 
 def resume(turn: Turn, _: c.Resume) -> None:
@@ -60,6 +61,8 @@ def _wake_jobs(turn: Turn) -> None:
     state, now = turn.state, turn.now
     for job_id in state.waits.due(now):
         job = state.jobs[job_id]
+        if job.state in TERMINAL:  # it failed a moment ago with a dependency that missed its own deadline
+            continue
         if job.deadline is not None and job.deadline <= now:
             children = list(state.graph.children(job_id))
             turn.emit(e.DeadlineMissed(now, job_id))
