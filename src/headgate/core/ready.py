@@ -224,6 +224,9 @@ class ReadyQueue:
             line = lines.get(tenant)
             if line is None or line.standing == standing:
                 continue
+            if not line.live:  # it stands nowhere until a job of its own is ready
+                line.standing = standing
+                continue
             self._leave(job_class, line)
             line.standing = standing
             self._enter(job_class, line)
