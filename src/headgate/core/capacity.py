@@ -107,7 +107,17 @@ class Load:
 
     def usable_at(self, now: int, settings: Settings) -> int:
         """Usable units if a lease were granted now; none while any source is silent."""
-        return 0 if self.stale(now, settings) else self.usable
+        return self.usable if self.fresh(now, settings) else 0
+
+    def fresh(self, now: int, settings: Settings) -> bool:
+        """Whether `stale` would name nobody; asked for every grant, so it stops at the first."""
+        if settings.fixed_busy is not None:
+            return True
+        oldest = now - settings.stale_after
+        for sample in self.samples.values():
+            if sample.at < oldest:
+                return False
+        return self.samples.keys() >= settings.required
 
     def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
         """The rating: the maximum of all signals, rising at once and falling with the half-life."""

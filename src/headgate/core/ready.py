@@ -191,7 +191,7 @@ class Line:
         while index < len(self._heads):
             rank, seq, bucket = self._heads[index]
             if bucket.blocked_at != room and not bucket.shape.bit & hopeless and (head := bucket.head()) is not None:
-                if head.seq != seq or head.kind.of.rank != -rank:
+                if len(self._heads) > 1 and (head.seq != seq or head.kind.of.rank != -rank):
                     self.refile(bucket, order_key(head))
                     continue
                 yield bucket, head
