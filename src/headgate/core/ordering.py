@@ -54,7 +54,7 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
     victims = find_victims(state, job, now)
     if victims:
         return Preempt(job.id, victims, "room for a job of a higher class")
-    if not state.load.stale(now, state.settings):
+    if state.load.fresh(now, state.settings):
         bucket.blocked_at = state.room
         if fits_nowhere:
             state.ready.give_up(shape, state.room)
