@@ -114,7 +114,20 @@ class Load:
 
     def usable_at(self, now: int, settings: Settings) -> int:
         """Usable units if a lease were granted now; none while any source is silent."""
-        return 0 if self.stale(now, settings) else self.usable
+        return self.usable if self.fresh(now, settings) else 0
+
+    def fresh(self, now: int, settings: Settings) -> bool:
+        """Whether `stale` would name nobody. It is asked for every grant, so it makes no lists."""
+        if settings.fixed_busy is not None:
+            return True
+        samples, oldest = self.samples, now - settings.stale_after
+        for source in settings.required_sources:
+            if source not in samples:
+                return False
+        for sample in samples.values():  # noqa: SIM110 - a generator would cost as much as a list
+            if sample.at < oldest:
+                return False
+        return True
 
     def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
         """The rating: the maximum of all signals, rising at once and falling with the half-life."""

@@ -30,7 +30,9 @@ class FirstFit:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
-        for bucket, job in state.ready.candidates(state.room):
+        settings = state.settings
+        preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
+        for bucket, job in state.ready.candidates(state.room, preempting):
             action = _place(state, bucket, job, now)
             if action is not None:
                 return [action]
@@ -39,7 +41,8 @@ class FirstFit:
 
 def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
     shape = bucket.shape
-    if no_units(state, shape.units, now) is None and over_quota(state.tenants[bucket.tenant], shape) is None:
+    fits_nowhere = no_units(state, shape.units, now) is not None
+    if not fits_nowhere and over_quota(state.tenants[bucket.tenant], shape) is None:
         if shape.external:
             return Dispatch(job.id)
         worker, waiting_helps = first_fit(state, shape, now)
@@ -47,11 +50,14 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
             return Dispatch(job.id, worker.id)
         if waiting_helps:
             return None
+        fits_nowhere = True
     victims = find_victims(state, job, now)
     if victims:
         return Preempt(job.id, victims, "room for a job of a higher class")
-    if not state.load.stale(now, state.settings):
+    if state.load.fresh(now, state.settings):
         bucket.blocked_at = state.room
+        if fits_nowhere:
+            state.ready.give_up(shape, state.room)
     return None
 
 

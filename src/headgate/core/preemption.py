@@ -94,7 +94,9 @@ class Vacated:
 def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     """The best victims for a job, as ids of jobs; empty if stopping anyone would not help or is not allowed."""
     settings = state.settings
-    if not settings.preemption or job.kind.job_class not in settings.preempting_classes or job.id in state.preempting:
+    if not (settings.preemption and state.preemptible and job.kind.job_class in settings.preempting_classes):
+        return ()
+    if job.id in state.preempting:
         return ()
     shape, as_it_is = job.kind.bucket.shape, Vacated(state, ())
     ranked = sorted(_candidates(state), key=lambda victim: _loss(victim, now))
@@ -116,8 +118,8 @@ def _on_worker(state: State, job: Job, ranked: list[Job], now: int, worker: Work
 
 
 def _candidates(state: State) -> list[Job]:
-    leased = (state.jobs[lease.job_id] for lease in state.leases.values() if lease.fence_at is None)
-    return [job for job in leased if job.kind.job_class in state.settings.preemptible_classes]
+    leased = ((state.jobs[lease.job_id], lease) for lease in state.leases.values())
+    return [job for job, lease in leased if state.may_be_preempted(job, lease)]
 
 
 def _loss(job: Job, now: int) -> tuple[int, int, int]:

@@ -116,6 +116,8 @@ class State:
         self.lease_timers: Wheel[str] = Wheel()
         self.settled: dict[str, str] = {}
         self.preempting: dict[str, set[str]] = {}
+        self.preemptible = 0
+        """Leases that a preemption may ask to go: those of a preemptible class that were not asked yet."""
         self.workers: dict[str, Worker] = {}
         self.open_workers: dict[str, Worker] = {}
         self.pools: dict[str, Pool] = {}
@@ -236,6 +238,10 @@ class State:
             self.open_workers.setdefault(worker.id, worker)
         else:
             self.open_workers.pop(worker.id, None)
+
+    def may_be_preempted(self, job: Job, lease: Lease) -> bool:
+        """Whether the holder may be asked to make room for others."""
+        return lease.fence_at is None and job.kind.job_class in self.settings.preemptible_classes
 
     def dominant_share(self, units: int, held: dict[str, Amount]) -> float:
         """The largest share of anything that is held."""

@@ -57,6 +57,9 @@ def _leases(state: State) -> Iterator[str]:
         worker = state.workers.get(lease.worker_id) if lease.worker_id is not None else None
         if lease.worker_id is not None and (worker is None or lease_id not in worker.leases):
             yield f"lease {lease_id} is unknown to its worker {lease.worker_id}"
+    preemptible = sum(state.may_be_preempted(state.jobs[lease.job_id], lease) for lease in state.leases.values())
+    if state.preemptible != preemptible:
+        yield f"{state.preemptible} leases are counted as preemptible, {preemptible} are"
     if len({lease.token for lease in state.leases.values()}) != len(state.leases):
         yield "two leases share a token"
     if len(state.lease_timers) != len(state.leases):

@@ -40,6 +40,7 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
     state.leases[lease.id] = lease
     state.lease_timers.set(lease.id, lease.expires_at)
     state.preempting.pop(job.id, None)
+    state.preemptible += state.may_be_preempted(job, lease)
     hold(state, lease, worker, event.at)
 
 
@@ -119,6 +120,7 @@ def lease_released(state: State, event: e.LeaseReleased) -> None:
 
 def preemption_asked(state: State, event: e.PreemptionAsked) -> None:
     lease = state.leases[event.lease_id]
+    state.preemptible -= state.may_be_preempted(state.jobs[lease.job_id], lease)
     lease.fence_at = event.fence_at
     lease.for_job = event.for_job
     state.lease_timers.set(lease.id, lease.due)
