@@ -118,6 +118,17 @@ class AsyncEngine:
             self._waiters.discard(changed)
         return self.read(question)
 
+    async def recovered(self) -> None:
+        """Wait until the engine serves, after a failed commit."""
+        changed = asyncio.Event()
+        self._waiters.add(changed)
+        try:
+            while self.writer.stopped is not None:
+                changed.clear()
+                await changed.wait()
+        finally:
+            self._waiters.discard(changed)
+
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""
         return self.writer.feed.subscribe(limit, wants)

@@ -48,7 +48,8 @@ class JobInfo(msgspec.Struct, frozen=True):
     worker_id: str | None
     lease_id: str | None
     retry_of: str | None
-    result: msgspec.Raw | None
+    result: bytes | None
+    """Encoded JSON."""
     error: Failure | None
 
 
@@ -204,7 +205,7 @@ def job_info(view: JobView) -> JobInfo:
         last.worker_id if last is not None else None,
         last.lease_id if last is not None else None,
         job.retry_of,
-        msgspec.Raw(result) if result is not None else None,
+        result,
         _failure(error) if error is not None else None,
     )
 

@@ -107,6 +107,11 @@ class SharedEngine:
             self._changed.wait_for(lambda: self.writer.stopped is not None or self.read(question), within)
             return self.read(question)
 
+    def recovered(self, within: float | None = None) -> bool:
+        """Wait until the engine serves, after a failed commit; false if it does not in time."""
+        with self._turn:
+            return self._changed.wait_for(lambda: self.writer.stopped is None, within)
+
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""
         with self._turn:

@@ -36,7 +36,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """An answer, or the error instead."""
 
-    reply: msgspec.Raw | None = None
+    reply: msgspec.Raw = msgspec.Raw(b"\xc0")
     failed: Failed | None = None
 
 
@@ -88,7 +88,7 @@ def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes) -> An
     answer = _answers.decode(frame)
     if answer.failed is not None:
         raise rebuild(answer.failed)
-    return _replies[type(request)].decode(answer.reply or b"\xc0")
+    return _replies[type(request)].decode(answer.reply)
 
 
 def rebuild(failed: Failed) -> HeadgateError:
