@@ -49,7 +49,7 @@ def kept(value: object) -> float | None:
     """What an event keeps of a signal: a number, or nothing where it is none that can be written down."""
     if isinstance(value, float):
         return value
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST else None
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST else None
 
 
 def usable_units(busy: float, settings: Settings) -> int:

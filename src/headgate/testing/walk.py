@@ -224,7 +224,7 @@ class RandomWalk:
             c.FailWorker(name),
             c.RemoveWorker(name, draw.random() < 0.3),
             *[c.ReportPool(self._pool())] * 6,
-            c.RemovePool(draw.choice(POOLS)),
+            *[c.RemovePool(draw.choice(POOLS))] * 2,
             *[c.SetTenant(self._tenant())] * 2,
             c.RemoveTenant(draw.choice(TENANTS)),
             c.SetModel(model("m1", draw.choice(("1GB", "30GB")), aliases=["m2"])),
