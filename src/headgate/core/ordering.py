@@ -11,6 +11,7 @@ from headgate.core.actions import Action, Dispatch, Preempt
 from headgate.core.check import no_units, over_quota, pool_closed, unfit
 from headgate.core.cluster import Worker
 from headgate.core.preemption import find_victims
+from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, Shape
 from headgate.core.state import Job, State
 
@@ -65,12 +66,20 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not _serves(shape, worker) or unfit(shape, worker) is not None:
+        if not _serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
             continue
         if pool_closed(state, shape, worker.spec.pool, now) is None:
             return worker, False
         waiting_helps = True
     return None, waiting_helps
+
+
+def _short(shape: Shape, free: dict[str, Amount]) -> bool:
+    """Whether a named resource is short: a look before `unfit`, which would put the same into words."""
+    for name, needed in shape.resources:  # noqa: SIM110 - a generator would cost twice as much
+        if free.get(name, 0) < needed:
+            return True
+    return False
 
 
 def _serves(shape: Shape, worker: Worker) -> bool:
