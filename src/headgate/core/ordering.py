@@ -31,6 +31,8 @@ class FirstFit:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
+        if not state.open_workers:
+            state.ready.give_up_workers(state.room)
         settings = state.settings
         preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
         for bucket, job in state.ready.candidates(state.room, preempting):
