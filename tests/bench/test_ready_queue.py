@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.core import JobSpec, Settings, State, decide, ordering, verify
 from headgate.core import commands as c
 from headgate.core.cluster import Worker, WorkerSpec
-from headgate.core.job import JobKind
+from headgate.core.job import EXTERNAL, JobKind
 from headgate.core.ordering import FirstFit
 from headgate.core.ready import ReadyQueue, Shape
 
@@ -50,7 +50,7 @@ KINDS = [
     for priority in ("high", "low")
     for units in (1, 2, 3)
     for rank in (0, 5)
-]
+] + [JobKind(tenant=tenant, run=EXTERNAL, units=4) for tenant in "abc"]
 step = st.one_of(
     st.tuples(st.just("submit"), st.sampled_from(KINDS)),
     st.tuples(st.just("cancel"), st.integers(0, 30)),

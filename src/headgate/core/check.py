@@ -49,7 +49,7 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
 
 def no_units(state: State, units: int, now: int) -> AnyReason | None:
     """The gate: units usable at the present load, less those held."""
-    free = state.usable_units(now) - state.leased_units
+    free = state.load.usable_at(now, state.settings) - state.leased_units
     if units <= free and (units or not gate_shut(state, now)):
         return None
     stale = state.load.stale(now, state.settings)
@@ -86,7 +86,8 @@ def unfit(shape: Shape, worker: Worker) -> WorkerUnfit | None:
         return WorkerUnfit(worker.id, "slots", "1 free", "0 free")
     if worker.spec.pull and worker.claims <= 0:
         return WorkerUnfit(worker.id, "claim", "an open claim", "none")
-    return never_fits(shape, worker) or lacks(shape, worker.id, worker.free)
+    lasting = never_fits(shape, worker)
+    return lasting if lasting or not shape.resources else lacks(shape, worker.id, worker.free)
 
 
 def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:

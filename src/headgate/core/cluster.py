@@ -78,6 +78,7 @@ class Worker:
         "claims",
         "completed",
         "free",
+        "id",
         "labels",
         "last_seen",
         "last_used",
@@ -105,14 +106,10 @@ class Worker:
     def describe(self, spec: WorkerSpec) -> None:
         """Take over what the worker says of itself; what its leases hold stays subtracted by the caller."""
         self.spec = spec
+        self.id = spec.id
         self.labels = dict(spec.labels)
         self.types = None if spec.types is None else frozenset(spec.types)
         self.limit = spec.slots + spec.prefetch
-
-    @property
-    def id(self) -> str:
-        """The worker's name."""
-        return self.spec.id
 
     @property
     def slots_free(self) -> int:

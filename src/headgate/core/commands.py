@@ -230,6 +230,15 @@ class RemoveModel(Command[None], frozen=True, tag=True):
     model_id: str
 
 
+class PutDocument(Command[None], frozen=True, tag=True):
+    """Keep a document; none deletes it. With `expect`, only if it is what the caller believes (none: not there)."""
+
+    kind: str
+    id: str
+    body: bytes | None
+    expect: bytes | msgspec.UnsetType | None = msgspec.UNSET
+
+
 # -- load and time ------------------------------------------------------------------------------------------------
 
 

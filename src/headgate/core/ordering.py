@@ -5,12 +5,15 @@ It stands behind the same interface as any policy: it reads the state and propos
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headgate.core.actions import Action, Dispatch, Preempt, Stagger
 from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
+from headgate.core.commands import Scheduled
+from headgate.core.events import Event
 from headgate.core.preemption import find_victims
+from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, Shape
 from headgate.core.state import Job, State
 
@@ -23,6 +26,27 @@ class Policy(Protocol):
         ...
 
 
+class Note(NamedTuple):
+    """What a policy wants kept of a decision: an entry for one of the engine's logs."""
+
+    kind: str
+    key: str
+    body: bytes
+
+
+@runtime_checkable
+class Decider(Policy, Protocol):
+    """A policy that keeps a picture of its own of the state, and a record of what it decided."""
+
+    def observe(self, events: list[Event]) -> None:
+        """See events as they happen, before they are durable."""
+        ...
+
+    def disposed(self, scheduled: Scheduled, now: int) -> list[Note]:
+        """Hear what became of the last proposal; return what should be kept of it."""
+        ...
+
+
 class FirstFit:
     """The native ordering. It proposes one action at a time, so each sees the effect of the last."""
 
@@ -30,6 +54,8 @@ class FirstFit:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
+        if not state.open_workers:
+            state.ready.give_up_workers(state.room)
         settings = state.settings
         preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
         for bucket, job in state.ready.candidates(state.room, preempting):
@@ -65,10 +91,18 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not serves(shape, worker) or unfit(shape, worker) is not None:
+        if not serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
             continue
         closed = pool_closed(state, shape, worker.spec.pool, now)
         if closed is None:
             return worker, False
         waiting_helps = waiting_helps or isinstance(closed, Stagger)
     return None, waiting_helps
+
+
+def _short(shape: Shape, free: dict[str, Amount]) -> bool:
+    """Whether a named resource is short: a look before `unfit`, which would put the same into words."""
+    for name, needed in shape.resources:  # noqa: SIM110 - a generator would cost twice as much
+        if free.get(name, 0) < needed:
+            return True
+    return False

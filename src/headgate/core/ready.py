@@ -206,6 +206,7 @@ class ReadyQueue:
 
     __slots__ = (
         "_buckets",
+        "_external",
         "_hopeless",
         "_hopeless_at",
         "_lines",
@@ -233,6 +234,8 @@ class ReadyQueue:
         """Numbers of shapes that were forgotten."""
         self._masks = [0] * len(CLASSES)
         """In each class, the shapes that anybody waits for."""
+        self._external = 0
+        """The shapes that need no worker."""
         self._hopeless = 0
         self._hopeless_at = -1
 
@@ -250,6 +253,7 @@ class ReadyQueue:
         if shape is None:
             number = self._spare.pop() if self._spare else len(self._shapes)
             shape = self._shapes[key] = Shape(kind, number)
+            self._external |= shape.bit if shape.external else 0
         return shape
 
     def push(self, job: Job) -> None:
@@ -277,8 +281,7 @@ class ReadyQueue:
 
         In a class that may preempt, a shape that fits nowhere is still a candidate: room can be made for it.
         """
-        if self._hopeless_at != room:
-            self._hopeless, self._hopeless_at = 0, room
+        self._hope_anew(room)
         for job_class, order in enumerate(self._order):
             undaunted = job_class in preempting
             if not order or not (undaunted or self._masks[job_class] & ~self._hopeless):
@@ -290,9 +293,17 @@ class ReadyQueue:
 
     def give_up(self, shape: Shape, room: int) -> None:
         """Nothing of this shape fits until `room` changes, whoever asks."""
+        self._hope_anew(room)
+        self._hopeless |= shape.bit
+
+    def give_up_workers(self, room: int) -> None:
+        """No worker takes anything until `room` changes: only shapes that need none are left."""
+        self._hope_anew(room)
+        self._hopeless |= ~self._external
+
+    def _hope_anew(self, room: int) -> None:
         if self._hopeless_at != room:
             self._hopeless, self._hopeless_at = 0, room
-        self._hopeless |= shape.bit
 
     def buckets(self) -> Iterator[Bucket]:
         """All open buckets: by class, by standing of the tenant, then as they were opened."""
@@ -331,6 +342,7 @@ class ReadyQueue:
             del self._shapes[shape.key]
             self._spare.append(shape.number)
             self._hopeless &= ~shape.bit
+            self._external &= ~shape.bit
 
     def _open(self, bucket: Bucket, head: Job) -> None:
         job_class, shape = bucket.job_class, bucket.shape

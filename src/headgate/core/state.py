@@ -18,7 +18,7 @@ from headgate.core.lease import Lease
 from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, ReadyQueue
 from headgate.core.settings import Settings, check_settings
-from headgate.core.states import JobState, Trigger, step
+from headgate.core.states import TRANSITIONS, JobState, Trigger, step
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.core.timers import Wheel
 
@@ -123,6 +123,7 @@ class State:
         self.pools: dict[str, Pool] = {}
         self.models: dict[str, ModelSpec] = {}
         self.tenants: dict[str, Tenant] = {}
+        self.documents: dict[tuple[str, str], bytes] = {}
         self.load = Load(self.settings)
         self.leased_units = 0
         self.totals: dict[str, Amount] = {}
@@ -215,8 +216,9 @@ class State:
 
     def move(self, job: Job, trigger: Trigger) -> None:
         """Take one step of the transition table."""
-        after = step(job.state, trigger)
-        self.counts[job.state] -= 1
+        before = job.state
+        after = TRANSITIONS.get((before, trigger)) or step(before, trigger)
+        self.counts[before] -= 1
         self.counts[after] += 1
         job.state = after
 
@@ -234,7 +236,7 @@ class State:
     def reopen(self, worker: Worker) -> None:
         """Keep the index of workers with room in step."""
         wanted = worker.claims > 0 if worker.spec.pull else True
-        if wanted and worker.status == "ready" and worker.slots_free > 0:
+        if wanted and worker.status == "ready" and len(worker.leases) < worker.limit:
             self.open_workers.setdefault(worker.id, worker)
         else:
             self.open_workers.pop(worker.id, None)

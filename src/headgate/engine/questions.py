@@ -125,6 +125,12 @@ class GetLeases(Question[list[Lease]], frozen=True, tag=True):
     worker_id: str | None = None
 
 
+class GetDocuments(Question[dict[str, bytes]], frozen=True, tag=True):
+    """The documents of a kind, by id."""
+
+    kind: str
+
+
 class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
     """Entries of a log (`decision`, `load`, `audit`) in a range of time."""
 
@@ -160,6 +166,8 @@ def answer(question: Question[R], state: State, store: Store, now: int) -> R:
         case GetLeases():
             wanted = question.worker_id
             reply = [lease for lease in state.leases.values() if wanted is None or lease.worker_id == wanted]
+        case GetDocuments():
+            reply = {id_: body for (kind, id_), body in state.documents.items() if kind == question.kind}
         case GetRecords():
             reply = store.records(question.kind, question.since, question.until, question.key, question.limit)
         case _:

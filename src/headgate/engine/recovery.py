@@ -57,6 +57,8 @@ def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
             apply(state, TenantSet(now, _tenant(body)))
         elif row.kind == "model":
             apply(state, ModelSet(now, _model(body)))
+        else:
+            state.documents[row.kind, row.id] = body
 
 
 def _ended(state: State, rows: Iterable[EndedJob]) -> None:

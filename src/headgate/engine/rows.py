@@ -135,6 +135,8 @@ class Changes:
             self._documents["tenant", event.spec.id if kind is e.TenantSet else event.id] = None
         elif kind in (e.ModelSet, e.ModelRemoved):
             self._documents["model", event.spec.id if kind is e.ModelSet else event.id] = None
+        elif kind is e.DocumentSet:
+            self._documents[event.kind, event.id] = None
 
     def take(self, state: State, number: int, at: int) -> Batch:
         """The rows of the next commit; collecting starts anew."""
@@ -280,8 +282,10 @@ def _document(state: State, kind: str, id_: str) -> bytes | None:
     if kind == "tenant":
         tenant = state.tenants.get(id_)
         return encode(tenant.spec) if tenant is not None and tenant.declared else None
-    model = state.models.get(id_)
-    return None if model is None else encode(model)
+    if kind == "model":
+        model = state.models.get(id_)
+        return None if model is None else encode(model)
+    return state.documents.get((kind, id_))
 
 
 def _worker_document(worker: Worker) -> WorkerDocument:

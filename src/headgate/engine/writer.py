@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from headgate.core import commands as c
 from headgate.core import events as e
+from headgate.core.actions import Action
 from headgate.core.decide import decide
 from headgate.core.fingerprint import digest
-from headgate.core.ordering import Policy
+from headgate.core.ordering import Decider, Policy
 from headgate.core.settings import Settings
 from headgate.core.states import JobState
 from headgate.engine.errors import EngineStopped
@@ -59,6 +60,9 @@ class Writer:
         self.feed = Feed()
         self.observers: list[Callable[[list[e.Event]], None]] = []
         """Called with events as they happen, before they are durable: for mirrors of the state, not for replies."""
+        self._decider = policy if isinstance(policy, Decider) else None
+        if self._decider is not None:
+            self.observers.append(self._decider.observe)
         self._chance = chance
         self._pause = pause
         self._failpoint = failpoint
@@ -175,11 +179,19 @@ class Writer:
             actions = self.policy.propose(self.state, now)
             if not actions:
                 break
-            scheduled = self._take(c.Schedule(tuple(actions)), now)
+            scheduled = self.dispose(actions, now)
             granted += len(scheduled.granted)
             if len(scheduled.refused) == len(actions):
                 break
         return granted
+
+    def dispose(self, actions: list[Action], now: int) -> c.Scheduled:
+        """Carry out a plan and keep what the policy wants kept of it."""
+        scheduled = self._take(c.Schedule(tuple(actions)), now)
+        if self._decider is not None:
+            for note in self._decider.disposed(scheduled, now):
+                self.record(note.kind, now, note.key, note.body)
+        return scheduled
 
     def cycle_begins(self) -> None:
         """Note that whatever has happened until now is being considered."""

@@ -1,4 +1,4 @@
-"""Events of workers, pools, tenants and models."""
+"""Events of workers, pools, tenants, models and documents."""
 
 from __future__ import annotations
 
@@ -115,3 +115,10 @@ def model_set(state: State, event: e.ModelSet) -> None:
 
 def model_removed(state: State, event: e.ModelRemoved) -> None:
     del state.models[event.id]
+
+
+def document_set(state: State, event: e.DocumentSet) -> None:
+    if event.body is None:
+        state.documents.pop((event.kind, event.id), None)
+    else:
+        state.documents[event.kind, event.id] = event.body

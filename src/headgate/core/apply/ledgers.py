@@ -19,7 +19,8 @@ def hold(state: State, lease: Lease, worker: Worker | None, at: int) -> None:
     if worker is not None:
         worker.leases[lease.id] = None
         worker.last_used = at
-        worker.claims = max(0, worker.claims - 1)
+        if worker.claims:
+            worker.claims -= 1
         if lease.resources:
             add(worker.free, lease.resources, -1)
         pool = state.pools[worker.spec.pool]

@@ -61,6 +61,7 @@ _HANDLERS: Final[dict[type[c.Command[Any]], Callable[[Turn, Any], Any]]] = {
     c.RemoveTenant: cluster.remove_tenant,
     c.SetModel: cluster.set_model,
     c.RemoveModel: cluster.remove_model,
+    c.PutDocument: cluster.put_document,
     c.SampleLoad: load.sample,
     c.WithdrawLoad: load.withdraw,
     c.Tick: tick.tick,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.decide.leases import expire
 from headgate.core.decide.turn import Turn
-from headgate.core.errors import Conflict, InvalidInput, WorkerBusy
+from headgate.core.errors import Conflict, DocumentMoved, InvalidInput, WorkerBusy
 from headgate.core.quantities import Resources, amount
 from headgate.core.tenants import TenantSpec
+
+OWN_KINDS = ("worker", "tenant", "model")
 
 
 def register_worker(turn: Turn, command: c.RegisterWorker) -> None:
@@ -159,3 +163,18 @@ def set_model(turn: Turn, command: c.SetModel) -> None:
 def remove_model(turn: Turn, command: c.RemoveModel) -> None:
     """Take a model out of the catalog."""
     turn.emit(e.ModelRemoved(turn.now, turn.state.model(command.model_id).id))
+
+
+def put_document(turn: Turn, command: c.PutDocument) -> None:
+    """Compare and set. Kinds that the core itself keeps rows of are not to be had."""
+    for field in ("kind", "id"):
+        if not getattr(command, field):
+            raise InvalidInput("must not be empty", field=field)
+    if command.kind in OWN_KINDS:
+        raise InvalidInput(f"{command.kind!r} is kept by the core itself", field="kind")
+    present = turn.state.documents.get((command.kind, command.id))
+    if command.expect is not msgspec.UNSET and command.expect != present:
+        text = f"{command.kind} {command.id!r} is no longer what the change was based on"
+        raise DocumentMoved(text, kind=command.kind, id=command.id)
+    if command.body != present:
+        turn.emit(e.DocumentSet(turn.now, command.kind, command.id, command.body))
