@@ -51,6 +51,7 @@ def _carried(state: State) -> dict[str, Any]:
         "pools": {pool_id: _pool(pool) for pool_id, pool in state.pools.items()},
         "tenants": {tenant_id: _tenant(tenant) for tenant_id, tenant in state.tenants.items()},
         "models": state.models,
+        "documents": sorted([*name, body] for name, body in state.documents.items()),
         "load": _load(state),
         "totals": state.totals,
         "numbers": [state.epoch, state.seq, state.tokens, state.leased_units, state.room],
