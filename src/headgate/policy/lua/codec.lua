@@ -1,0 +1,196 @@
+-- The wire: msgpack in, msgpack out.
+-- Reads only frames that the engine wrote; writes only values that `encode` has checked. The foreign function interface is used
+-- here alone, as a local of trusted code: nothing that a policy can reach leads to it.
+local hg = ...
+local ffi = require("ffi")
+local buffer = require("string.buffer")
+local bit = require("bit")
+local M = {}
+hg.codec = M
+
+ffi.cdef [[
+  typedef union { uint8_t bytes[8]; double real; float single; } headgate_number;
+  typedef struct { long tv_sec; long tv_nsec; } headgate_timespec;
+  int clock_gettime(int, headgate_timespec *);
+]]
+local cast, to_string = ffi.cast, ffi.string
+local number, spec = ffi.new("headgate_number"), ffi.new("headgate_timespec")
+local bytes_pointer = ffi.typeof("const uint8_t *")
+
+-- Microseconds of the monotonic clock; for budgets and timings only, a policy never sees it.
+function M.clock_us()
+  ffi.C.clock_gettime(1, spec)
+  return tonumber(spec.tv_sec) * 1e6 + tonumber(spec.tv_nsec) / 1e3
+end
+
+local source, buf, pos, size = nil, nil, 0, 0
+
+function M.open(frame)
+  source, buf, pos, size = frame, cast(bytes_pointer, frame), 0, #frame
+end
+function M.close() source, buf = nil, nil end
+function M.more() return pos < size end
+
+local function uint(n)
+  local v = 0
+  for i = pos, pos + n - 1 do v = v * 256 + buf[i] end
+  pos = pos + n
+  return v
+end
+
+local function int(n)
+  local v, top = uint(n), 2 ^ (8 * n - 1)
+  if v >= top then v = v - 2 * top end
+  return v
+end
+
+local function real(n)
+  for i = 0, n - 1 do number.bytes[i] = buf[pos + n - 1 - i] end
+  pos = pos + n
+  if n == 8 then return tonumber(number.real) end
+  return tonumber(number.single)
+end
+
+local function text(n)
+  local s = to_string(buf + pos, n)
+  pos = pos + n
+  return s
+end
+
+local read
+local function array(n)
+  local t = {}
+  for i = 1, n do t[i] = read() end
+  return t
+end
+local function map(n)
+  local t = {}
+  for _ = 1, n do
+    local k = read()
+    t[k] = read()
+  end
+  return t
+end
+
+function read()
+  local b = buf[pos]
+  pos = pos + 1
+  if b < 0x80 then return b end
+  if b < 0x90 then return map(b - 0x80) end
+  if b < 0xa0 then return array(b - 0x90) end
+  if b < 0xc0 then return text(b - 0xa0) end
+  if b == 0xc0 then return nil end
+  if b == 0xc2 then return false end
+  if b == 0xc3 then return true end
+  if b >= 0xe0 then return b - 256 end
+  if b == 0xcc then return uint(1) end
+  if b == 0xcd then return uint(2) end
+  if b == 0xce then return uint(4) end
+  if b == 0xcf then return uint(8) end
+  if b == 0xcb then return real(8) end
+  if b == 0xd9 or b == 0xc4 then return text(uint(1)) end
+  if b == 0xda or b == 0xc5 then return text(uint(2)) end
+  if b == 0xdb or b == 0xc6 then return text(uint(4)) end
+  if b == 0xd0 then return int(1) end
+  if b == 0xd1 then return int(2) end
+  if b == 0xd2 then return int(4) end
+  if b == 0xd3 then return int(8) end
+  if b == 0xca then return real(4) end
+  if b == 0xdc then return array(uint(2)) end
+  if b == 0xdd then return array(uint(4)) end
+  if b == 0xde then return map(uint(2)) end
+  if b == 0xdf then return map(uint(4)) end
+  error("wire: byte " .. b .. " is not a value")
+end
+M.read = read
+
+-- Length of the array that follows (the fields of one record).
+function M.array_size()
+  local b = buf[pos]
+  pos = pos + 1
+  if b >= 0x90 and b < 0xa0 then return b - 0x90 end
+  if b == 0xdc then return uint(2) end
+  error("wire: a record was expected")
+end
+
+local function skip()
+  local b = buf[pos]
+  pos = pos + 1
+  if b < 0x80 or b >= 0xe0 or (b >= 0xc0 and b <= 0xc3) then return end
+  if b < 0x90 then for _ = 1, 2 * (b - 0x80) do skip() end return end
+  if b < 0xa0 then for _ = 1, b - 0x90 do skip() end return end
+  if b < 0xc0 then pos = pos + b - 0xa0 return end
+  if b == 0xd9 or b == 0xc4 then pos = pos + uint(1) return end
+  if b == 0xda or b == 0xc5 then pos = pos + uint(2) return end
+  if b == 0xdb or b == 0xc6 then pos = pos + uint(4) return end
+  if b >= 0xcc and b <= 0xcf then pos = pos + bit.lshift(1, b - 0xcc) return end
+  if b >= 0xd0 and b <= 0xd3 then pos = pos + bit.lshift(1, b - 0xd0) return end
+  if b == 0xcb then pos = pos + 8 return end
+  if b == 0xca then pos = pos + 4 return end
+  if b == 0xdc then for _ = 1, uint(2) do skip() end return end
+  if b == 0xdd then for _ = 1, uint(4) do skip() end return end
+  if b == 0xde then for _ = 1, 2 * uint(2) do skip() end return end
+  if b == 0xdf then for _ = 1, 2 * uint(4) do skip() end return end
+  error("wire: byte " .. b .. " is not a value")
+end
+
+-- The undecoded bytes of the next value: nested maps of jobs are decoded when somebody looks.
+function M.raw()
+  local b = buf[pos]
+  if b == 0x80 then pos = pos + 1 return "\128" end
+  if b == 0xc0 then pos = pos + 1 return "\192" end
+  local start = pos
+  skip()
+  return to_string(buf + start, pos - start)
+end
+
+-- Decodes bytes kept by `raw`; may be called while no frame is open.
+function M.decode(raw)
+  local s, b, p, n = source, buf, pos, size
+  M.open(raw)
+  local v = read()
+  source, buf, pos, size = s, b, p, n
+  return v
+end
+
+local out = buffer.new()
+local char, floor = string.char, math.floor
+
+local function put_uint(n, v)
+  local s = ""
+  for _ = 1, n do
+    s = char(v % 256) .. s
+    v = floor(v / 256)
+  end
+  out:put(s)
+end
+
+function M.text(s)
+  local n = #s
+  if n < 32 then out:put(char(0xa0 + n), s)
+  elseif n < 256 then out:put("\217", char(n), s)
+  else out:put("\219") put_uint(4, n) out:put(s) end
+end
+
+function M.number(v)
+  if v == floor(v) and v >= 0 and v < 4294967296 then
+    if v < 128 then out:put(char(v)) else out:put("\206") put_uint(4, v) end
+    return
+  end
+  if v == floor(v) and v < 0 and v >= -32 then out:put(char(256 + v)) return end
+  if v == floor(v) and v > 0 and v < 2 ^ 53 then out:put("\207") put_uint(8, v) return end
+  number.real = v
+  local b = number.bytes
+  out:put("\203", char(b[7], b[6], b[5], b[4], b[3], b[2], b[1], b[0]))
+end
+
+function M.array(n)
+  if n < 16 then out:put(char(0x90 + n)) else out:put("\221") put_uint(4, n) end
+end
+function M.map(n)
+  if n < 16 then out:put(char(0x80 + n)) else out:put("\223") put_uint(4, n) end
+end
+function M.none() out:put("\192") end
+function M.bool(v) out:put(v and "\195" or "\194") end
+function M.begin() out:reset() end
+function M.finish() return out:get() end
