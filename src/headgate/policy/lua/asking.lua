@@ -37,6 +37,22 @@ local nodes
 local function refuse(why) error({ invalid = why }, 0) end
 
 local write
+-- The fields of an action in a fixed order; false when there are others, which take the slow way.
+local function write_action(value)
+  local total = 0
+  for _ in next, value do total = total + 1 end
+  local a, j, w, r = value.action, value.job_id, value.worker_id, value.reason
+  local known = (a ~= nil and 1 or 0) + (j ~= nil and 1 or 0) + (w ~= nil and 1 or 0) + (r ~= nil and 1 or 0)
+  if known ~= total then return false end
+  codec.map(total)
+  if a ~= nil then codec.text("action") write(a, 2) end
+  if j ~= nil then codec.text("job_id") write(j, 2) end
+  if w ~= nil then codec.text("worker_id") write(w, 2) end
+  if r ~= nil then codec.text("reason") write(r, 2) end
+  nodes = nodes + total
+  return true
+end
+
 local function write_table(value, depth)
   if depth > MOST_DEPTH then refuse("nested too deeply (a cycle?)") end
   if is_record(value) then refuse("a view is not an answer; use its id") end
@@ -148,7 +164,10 @@ local function write_answer(answers, failure, started, stopped)
   codec.begin()
   codec.array(9)
   nodes = 0
-  write(answers, 0)
+  codec.array(#answers)
+  for i = 1, #answers do
+    if not write_action(answers[i]) then write(answers[i], 1) end
+  end
   codec.array(#speech.steps)
   for i = 1, #speech.steps do safe_text(speech.steps[i]) end
   write_pairs(speech.logs, safe_text)

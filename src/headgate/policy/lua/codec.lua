@@ -31,11 +31,15 @@ end
 function M.close() source, buf = nil, nil end
 function M.more() return pos < size end
 
+-- Without loops: short inner loops keep LuaJIT from compiling the loops around them.
 local function uint(n)
-  local v = 0
-  for i = pos, pos + n - 1 do v = v * 256 + buf[i] end
-  pos = pos + n
-  return v
+  local b, p = buf, pos
+  pos = p + n
+  if n == 1 then return b[p] end
+  if n == 2 then return b[p] * 256 + b[p + 1] end
+  local v = ((b[p] * 256 + b[p + 1]) * 256 + b[p + 2]) * 256 + b[p + 3]
+  if n == 4 then return v end
+  return v * 4294967296 + (((b[p + 4] * 256 + b[p + 5]) * 256 + b[p + 6]) * 256 + b[p + 7])
 end
 
 local function int(n)
@@ -156,39 +160,39 @@ end
 local out = buffer.new()
 local char, floor = string.char, math.floor
 
-local function put_uint(n, v)
-  local s = ""
-  for _ = 1, n do
-    s = char(v % 256) .. s
-    v = floor(v / 256)
-  end
-  out:put(s)
+local function put_uint32(v)
+  out:put(char(floor(v / 16777216) % 256, floor(v / 65536) % 256, floor(v / 256) % 256, v % 256))
 end
 
 function M.text(s)
   local n = #s
   if n < 32 then out:put(char(0xa0 + n), s)
   elseif n < 256 then out:put("\217", char(n), s)
-  else out:put("\219") put_uint(4, n) out:put(s) end
+  else out:put("\219") put_uint32(n) out:put(s) end
 end
 
 function M.number(v)
   if v == floor(v) and v >= 0 and v < 4294967296 then
-    if v < 128 then out:put(char(v)) else out:put("\206") put_uint(4, v) end
+    if v < 128 then out:put(char(v)) else out:put("\206") put_uint32(v) end
     return
   end
   if v == floor(v) and v < 0 and v >= -32 then out:put(char(256 + v)) return end
-  if v == floor(v) and v > 0 and v < 2 ^ 53 then out:put("\207") put_uint(8, v) return end
+  if v == floor(v) and v > 0 and v < 2 ^ 53 then
+    out:put("\207")
+    put_uint32(floor(v / 4294967296))
+    put_uint32(v % 4294967296)
+    return
+  end
   number.real = v
   local b = number.bytes
   out:put("\203", char(b[7], b[6], b[5], b[4], b[3], b[2], b[1], b[0]))
 end
 
 function M.array(n)
-  if n < 16 then out:put(char(0x90 + n)) else out:put("\221") put_uint(4, n) end
+  if n < 16 then out:put(char(0x90 + n)) else out:put("\221") put_uint32(n) end
 end
 function M.map(n)
-  if n < 16 then out:put(char(0x80 + n)) else out:put("\223") put_uint(4, n) end
+  if n < 16 then out:put(char(0x80 + n)) else out:put("\223") put_uint32(n) end
 end
 function M.none() out:put("\192") end
 function M.bool(v) out:put(v and "\195" or "\194") end

@@ -5,35 +5,41 @@ local mirror, fleet, helpers = hg.mirror, hg.fleet, hg.helpers
 local M = {}
 hg.effects = M
 
-local journal, n, tick = {}, 0, 0
+-- The journal: three columns that only grow, so that the many short cycles never resize a table.
+local tables, fields, olds, n, tick = {}, {}, {}, 0, 0
+local TAKEN, INDEX, CALL, ABSENT = {}, {}, {}, {}
 
+local function note(what, field, old)
+  n = n + 1
+  tables[n] = what
+  fields[n] = field
+  olds[n] = old
+end
 local function set(t, field, value)
-  journal[n + 1], journal[n + 2], journal[n + 3] = t, field, t[field]
-  n = n + 3
+  local old = t[field]
+  if old == nil then old = ABSENT end
+  note(t, field, old)
   t[field] = value
 end
-local TAKEN, INDEX, CALL = {}, {}, {}
-
 local function reindex(rec)
-  journal[n + 1], journal[n + 2], journal[n + 3] = INDEX, rec, false
-  n = n + 3
+  note(INDEX, rec, false)
   fleet.reindex(rec)
 end
 local function take(slot)
-  journal[n + 1], journal[n + 2], journal[n + 3] = TAKEN, slot, false
-  n = n + 3
+  note(TAKEN, slot, false)
   mirror.take(slot)
 end
 
 function M.undo()
   local touched = {}
-  for i = n - 2, 1, -3 do
-    local t, field, old = journal[i], journal[i + 1], journal[i + 2]
+  for i = n, 1, -1 do
+    local t, field, old = tables[i], fields[i], olds[i]
     if t == TAKEN then mirror.put_back(field)
     elseif t == INDEX then touched[#touched + 1] = field
     elseif t == CALL then field()
+    elseif old == ABSENT then t[field] = nil
     else t[field] = old end
-    journal[i], journal[i + 1], journal[i + 2] = nil, nil, nil
+    tables[i], fields[i], olds[i] = false, false, false
   end
   for i = 1, #touched do fleet.reindex(touched[i]) end
   n, tick = 0, 0
@@ -108,8 +114,7 @@ function M.start_worker(model_ref, pool_id, gpu_id)
   for _, gpu in ipairs(pool.gpus) do
     if gpu.id == gpu_id and model and model.public.vram then set(gpu, "vram_free", gpu.vram_free - model.public.vram) end
   end
-  journal[n + 1], journal[n + 2], journal[n + 3] = CALL, fleet.expect_worker(pool, model_ref, gpu_id), false
-  n = n + 3
+  note(CALL, fleet.expect_worker(pool, model_ref, gpu_id), false)
   return true
 end
 

@@ -58,8 +58,12 @@ M.resolve = resolve
 -- Workers that accept work --------------------------------------------------------------------------------------------------
 
 local function leave(set, rec, at)
-  local i, last = rec[at], set[#set]
-  set[i], last[at], set[#set], rec[at] = last, i, nil, nil
+  local i, n = rec[at], #set
+  local last = set[n]
+  set[i] = last
+  last[at] = i
+  set[n] = nil
+  rec[at] = nil
 end
 
 -- Keeps the index true after any change of status, slots or model. Its order is free: every search breaks ties by id.

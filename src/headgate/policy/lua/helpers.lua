@@ -30,17 +30,28 @@ end
 
 -- Fit -----------------------------------------------------------------------------------------------------------------------
 
-local function lacks(shape, rec)
-  local names, values, free = shape.names, shape.values, rec.free
-  for i = 1, shape.n do
-    local name = names[i]
-    if name == "slots" then
-      if values[i] > rec.public.slots_free then return name end
-    elseif values[i] > (free[name] or 0) then
-      return name
-    end
+local function lacks_one(shape, rec, i)
+  local name = shape.names[i]
+  local free = rec.free[name] or 0
+  if name == "slots" then free = rec.public.slots_free end
+  return shape.values[i] > free and name or nil
+end
+local function lacks_further(shape, rec)
+  for i = 3, shape.n do
+    local name = lacks_one(shape, rec, i)
+    if name then return name end
   end
   return nil
+end
+-- Unrolled for the usual one or two resources: a short inner loop would keep the search around it from being compiled.
+local function lacks(shape, rec)
+  local n = shape.n
+  if n == 0 then return nil end
+  local name = lacks_one(shape, rec, 1)
+  if name or n == 1 then return name end
+  name = lacks_one(shape, rec, 2)
+  if name or n == 2 then return name end
+  return lacks_further(shape, rec)
 end
 
 local function model_matches(slot, rec)

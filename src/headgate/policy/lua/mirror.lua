@@ -139,35 +139,44 @@ local function drop_group(g)
   end
 end
 
--- Order of groups: by class, then the order of their heads; empty ones (taken within this question) last.
+-- Order of groups: by class, then the order of their heads; empty ones (taken within this question) last. Usually at most one
+-- group is out of place, so one pass compares neighbours and only the odd one is moved.
+local function comes_before(a, b)
+  if a.k1 ~= b.k1 then return a.k1 < b.k1 end
+  if a.k2 ~= b.k2 then return a.k2 < b.k2 end
+  return a.k3 < b.k3
+end
+local function move_back(i)
+  local g, j = groups[i], i - 1
+  while j >= 1 and comes_before(g, groups[j]) do
+    groups[j + 1] = groups[j]
+    j = j - 1
+  end
+  groups[j + 1] = g
+end
+local function update_key(g)
+  local head = queue.head(g.queue)
+  if head == 0 then g.k1, g.k2, g.k3 = 9, 0, 0
+  else g.k1, g.k2, g.k3 = g.class_index, -columns.rank[head], inner.seq[head] end
+  g.stale = false
+end
 local function sort_groups()
   groups_sorted = true
-  local ranks, seqs, n = columns.rank, inner.seq, #groups
+  local n, live = #groups, 0
   for i = 1, n do
     local g = groups[i]
-    local head = queue.head(g.queue)
-    if head == 0 then g.k1, g.k2, g.k3 = 9, 0, 0
-    else g.k1, g.k2, g.k3 = g.class_index, -ranks[head], seqs[head] end
+    if g.stale then update_key(g) end
+    if g.k1 ~= 9 then live = live + 1 end
   end
   for i = 2, n do
-    local g, j = groups[i], i - 1
-    local a, b, c = g.k1, g.k2, g.k3
-    while j >= 1 do
-      local o = groups[j]
-      if o.k1 < a or (o.k1 == a and (o.k2 < b or (o.k2 == b and o.k3 < c))) then break end
-      groups[j + 1] = o
-      j = j - 1
-    end
-    groups[j + 1] = g
+    if comes_before(groups[i], groups[i - 1]) then move_back(i) end
   end
-  local live = n
-  while live > 0 and groups[live].k1 == 9 do live = live - 1 end
   M.live_groups = live
 end
 
-function M.touch()
+function M.touch(g)
   stamp = stamp + 1
-  groups_sorted = false
+  groups_sorted, g.stale = false, true
 end
 
 function M.sorted_groups()
@@ -189,22 +198,36 @@ M.live_groups = 0
 
 -- The queue as a list: a cursor makes walking it in order cheap; any change invalidates the cursor.
 function ordered_list(queues, low, high)
-  local at = { stamp = -1, i = 0, q = low, b = 1, p = 0, slot = 0 }
-  local function get(_, i)
-    if type(i) ~= "number" or i < 1 then return nil end
-    if at.stamp ~= stamp or i < at.i then at.stamp, at.i, at.q, at.b, at.p, at.slot = stamp, 0, low, 1, 0, 0 end
+  local at = { stamp = -1, i = 0, q = low, b = 1, p = 0, slots = {}, last = 0 }
+  -- Finds the i-th from the start or from where the cursor stands.
+  local function seek(i)
+    if at.stamp ~= stamp or i < at.i then at.stamp, at.i, at.q, at.b, at.p = stamp, 0, low, 1, 0 end
+    local slot = 0
     while at.i < i do
-      local b, p, slot = queue.after(queues[at.q], at.b, at.p)
-      if slot ~= 0 then
-        at.b, at.p, at.slot, at.i = b, p, slot, at.i + 1
-      elseif at.q < high then
-        at.q, at.b, at.p = at.q + 1, 1, 0
+      local b, p
+      b, p, slot = queue.after(queues[at.q], at.b, at.p)
+      if slot ~= 0 then at.b, at.p, at.i = b, p, at.i + 1
+      elseif at.q < high then at.q, at.b, at.p = at.q + 1, 1, 0
       else
+        at.stamp = -1
         return nil
       end
     end
-    if at.i ~= i then return nil end
-    return job_view(at.slot)
+    local bucket = queues[at.q].ranks[at.b]
+    at.slots, at.last = bucket.slots, bucket.last
+    return job_view(at.slots[at.p])
+  end
+  -- The next one in the same bucket is the common case and has to stay free of loops to be compiled.
+  local function get(_, i)
+    if type(i) ~= "number" or i < 1 or i % 1 ~= 0 then return nil end
+    if at.stamp == stamp and i == at.i + 1 and at.p < at.last then
+      local slot = at.slots[at.p + 1]
+      if slot ~= 0 then
+        at.i, at.p = i, at.p + 1
+        return inner.view[slot] or job_view(slot)
+      end
+    end
+    return seek(i)
   end
   return views.special_list(get, function()
     local n = 0
@@ -226,7 +249,7 @@ local function enqueue(slot)
   local g = group_for(slot)
   inner.group[slot] = g
   queue.add(g.queue, slot, columns.rank[slot], inner.seq[slot])
-  M.touch()
+  M.touch(g)
 end
 
 local function dequeue(slot)
@@ -234,19 +257,19 @@ local function dequeue(slot)
   local g = inner.group[slot]
   queue.remove(g.queue, slot)
   if g.queue.count == 0 then drop_group(g) end
-  M.touch()
+  M.touch(g)
 end
 
 -- Takes a job out of sight for the rest of the question; `put_back` undoes it, in reverse order.
 function M.take(slot)
   queue.take(class_queues[inner.class_index[slot]], slot)
   queue.take(inner.group[slot].queue, slot)
-  M.touch()
+  M.touch(inner.group[slot])
 end
 function M.put_back(slot)
   queue.put_back(class_queues[inner.class_index[slot]], slot)
   queue.put_back(inner.group[slot].queue, slot)
-  M.touch()
+  M.touch(inner.group[slot])
 end
 function M.is_queued(slot) return inner.q_home[slot].slots[inner.q_pos[slot]] == slot end
 

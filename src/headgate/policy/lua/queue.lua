@@ -76,15 +76,20 @@ function M.add(q, slot, rank, seq)
   b.count, q.count = b.count + 1, q.count + 1
 end
 
+local function skip_holes(b)
+  local slots, first, last = b.slots, b.first, b.last
+  while first <= last and slots[first] == 0 do first = first + 1 end
+  b.first = first
+end
+
 -- Takes a slot out but keeps its place, so that `put_back` can undo it.
 function M.take(q, slot)
   local b, p = q.home[slot], q.pos[slot]
   b.slots[p] = 0
   b.count, q.count = b.count - 1, q.count - 1
   if p == b.first then
-    local slots, first, last = b.slots, p + 1, b.last
-    while first <= last and slots[first] == 0 do first = first + 1 end
-    b.first = first
+    b.first = p + 1
+    if b.slots[p + 1] == 0 then skip_holes(b) end
   end
 end
 
@@ -105,7 +110,9 @@ end
 
 function M.head(q)
   local ranks = q.ranks
-  for i = 1, #ranks do
+  local top = ranks[1]
+  if top and top.count > 0 then return top.slots[top.first] end
+  for i = 2, #ranks do
     local b = ranks[i]
     if b.count > 0 then return b.slots[b.first] end
   end
