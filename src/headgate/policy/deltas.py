@@ -215,3 +215,8 @@ def encode(deltas: Iterable[Delta | Question]) -> bytes:
 def decode_answer(data: bytes) -> Answer:
     """Raises `msgspec.DecodeError` where the bytes are not an answer."""
     return _answer_decoder.decode(data)
+
+
+def encode_struct(value: object) -> bytes:
+    """Any small value that the processes tell each other."""
+    return _encoder.encode(value)

@@ -12,7 +12,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import msgspec
 from lupa import luajit21
 
 from headgate.policy.deltas import Answer, Delta, Question, decode_answer, encode
@@ -77,12 +76,12 @@ def _no_attributes(_obj: object, _name: object, _setting: bool) -> str:
 
 
 class Runtime:
-    """A mirror and the policies that look at it. `heap_bytes` bounds what policies may allocate beside the mirror."""
+    """A mirror and the policies that look at it. A `bounded` one can be given a limit of memory later."""
 
-    def __init__(self, heap_bytes: int | None = None) -> None:
+    def __init__(self, *, bounded: bool = False) -> None:
         self._lua: Any = luajit21.LuaRuntime(
             encoding=None, register_eval=False, register_builtins=False, unpack_returned_tuples=False,
-            attribute_filter=_no_attributes, max_memory=0 if heap_bytes else None,
+            attribute_filter=_no_attributes, max_memory=0 if bounded else None,
         )  # fmt: skip
         part, close, self._feed, self._load, self._check, name = self._lua.execute(_OPEN)
         for file in _PARTS:
@@ -91,9 +90,13 @@ class Runtime:
         self.name = name.decode()
         self.load(platform_source(), PLATFORM)
 
+    def memory_used(self) -> int:
+        """Bytes in use by this runtime, if it is bounded."""
+        return int(self._lua.get_memory_used(total=True) or 0)
+
     def limit_heap(self, heap_bytes: int, mirror_bytes: int) -> None:
         """Allow this much for policies on top of what is in use now, and this much for the mirror to grow."""
-        self._lua.set_max_memory(self._lua.get_memory_used(total=True) + heap_bytes + mirror_bytes, total=True)
+        self._lua.set_max_memory(self.memory_used() + heap_bytes + mirror_bytes, total=True)
 
     def load(self, source: str | bytes, who: str = USER) -> None:
         """Compile a policy and run its main chunk once; `PolicyRefused` says what is wrong and where."""
@@ -153,6 +156,3 @@ def split_message(message: str) -> tuple[int | None, str]:
     """`policy:3: what` as line and text."""
     found = re.match(r"policy:(\d+): (.*)", message, re.DOTALL)
     return (int(found[1]), found[2]) if found else (None, message)
-
-
-__all__ = ["PLATFORM", "USER", "PolicyRefused", "Runtime", "lua_source", "msgspec", "platform_source", "platform_version"]
