@@ -1,0 +1,37 @@
+"""Events of load and of the policy."""
+
+from __future__ import annotations
+
+from headgate.core import events as e
+from headgate.core.capacity import Sample
+from headgate.core.state import PolicyWait, State
+
+
+def load_sampled(state: State, event: e.LoadSampled) -> None:
+    state.load.samples[event.source] = Sample(event.at, event.signals, event.ratings, event.reasons)
+
+
+def load_withdrawn(state: State, event: e.LoadWithdrawn) -> None:
+    del state.load.samples[event.source]
+
+
+def rating_changed(state: State, event: e.RatingChanged) -> None:
+    load = state.load
+    load.rating, load.signals, load.reasons, load.rated_at = (
+        event.rating,
+        event.signals,
+        event.reasons,
+        event.at,
+    )
+
+
+def capacity_changed(state: State, event: e.CapacityChanged) -> None:
+    state.load.busy = event.busy
+    state.load.usable = event.usable
+    state.load.recalculated_at = event.at
+    state.room += 1
+
+
+def policy_waited(state: State, event: e.PolicyWaited) -> None:
+    until = None if event.retry_after is None else event.at + event.retry_after
+    state.policy_wait = PolicyWait(event.at, event.reason, until)

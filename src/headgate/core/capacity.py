@@ -1,0 +1,134 @@
+"""The busy rating and the capacity it leaves: a gate, not a metric. It fails closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+from headgate.core.settings import Settings, Threshold
+
+FULL = 10.0
+"""The rating at which nothing new is granted."""
+
+
+def rate_signal(value: object, threshold: Threshold) -> float:
+    """Map a value from low..high onto 0..10; what cannot be believed counts as 10."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return FULL
+    if not math.isfinite(value) or not 0 <= value <= threshold.largest:
+        return FULL
+    share = (value - threshold.low) / (threshold.high - threshold.low)
+    return FULL * min(1.0, max(0.0, share))
+
+
+def rate_sample(signals: Mapping[str, object], settings: Settings) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Rate each signal; return the ratings and why any of them is not believed."""
+    ratings: dict[str, float] = {}
+    reasons: list[str] = []
+    for name in sorted(signals):
+        value, threshold = signals[name], settings.signals.get(name)
+        if threshold is None:
+            ratings[name] = FULL
+            reasons.append(f"{name}: no threshold is set for this signal")
+            continue
+        ratings[name] = rate_signal(value, threshold)
+        if not _believable(value, threshold):
+            reasons.append(f"{name}: {value!r} is not a believable value")
+    if not signals:
+        reasons.append("the sample is empty")
+    return ratings, tuple(reasons)
+
+
+def _believable(value: object, threshold: Threshold) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and 0 <= value <= threshold.largest  # type: ignore[arg-type,operator]
+
+
+def usable_units(busy: float, settings: Settings) -> int:
+    """Units that may be leased at a busy rating, less the reserve."""
+    if not math.isfinite(busy):
+        return 0
+    share = _share(min(FULL, max(0.0, busy)), settings.points)
+    # 1e-9 repairs binary fractions such as 100 * 0.29 = 28.999999999999996
+    return max(0, math.floor(settings.total_units * share + 1e-9) - settings.reserve)
+
+
+def _share(busy: float, points: tuple[tuple[float, float], ...]) -> float:
+    if not points:
+        return (FULL - busy) / FULL
+    line = sorted(points)
+    if line[0][0] > 0:
+        line.insert(0, (0.0, line[0][1]))
+    if line[-1][0] < FULL:
+        line.append((FULL, 0.0))
+    for (left, high), (right, low) in pairwise(line):
+        if left <= busy <= right:
+            return high + (low - high) * (busy - left) / (right - left)
+    return 0.0
+
+
+class Sample:
+    """The latest sample of one source."""
+
+    __slots__ = ("at", "ratings", "reasons", "signals")
+
+    def __init__(
+        self, at: int, signals: dict[str, float | None], ratings: dict[str, float], reasons: tuple[str, ...]
+    ) -> None:
+        self.at = at
+        self.signals = signals
+        self.ratings = ratings
+        self.reasons = reasons
+
+
+class Load:
+    """What is known of the load: samples by source, the rating, and the capacity at the last recalculation."""
+
+    __slots__ = ("busy", "rated_at", "rating", "reasons", "recalculated_at", "samples", "signals", "usable")
+
+    def __init__(self, settings: Settings) -> None:
+        self.samples: dict[str, Sample] = {}
+        self.rating = FULL if settings.fixed_busy is None else settings.fixed_busy
+        self.rated_at: int | None = None
+        self.signals: dict[str, float] = {}
+        self.reasons: tuple[str, ...] = () if settings.fixed_busy is not None else ("no sample of load yet",)
+        self.busy = self.rating
+        self.usable = usable_units(self.busy, settings)
+        self.recalculated_at: int | None = None
+
+    def stale(self, now: int, settings: Settings) -> list[str]:
+        """Sources whose word is missing or too old."""
+        if settings.fixed_busy is not None:
+            return []
+        missing = [source for source in settings.required_sources if source not in self.samples]
+        old = [source for source, sample in self.samples.items() if now - sample.at > settings.stale_after]
+        return missing + old
+
+    def usable_at(self, now: int, settings: Settings) -> int:
+        """Usable units if a lease were granted now; none while any source is silent."""
+        return 0 if self.stale(now, settings) else self.usable
+
+    def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
+        """The rating: the maximum of all signals, rising at once and falling with the half-life."""
+        if settings.fixed_busy is not None:
+            return settings.fixed_busy, {}, ()
+        signals: dict[str, float] = {}
+        reasons: list[str] = []
+        for source, sample in self.samples.items():
+            reasons += sample.reasons
+            for name, rating in sample.ratings.items():
+                signals[name] = max(rating, signals.get(name, 0.0))
+            if not sample.ratings:
+                signals[source] = FULL
+        for source in self.stale(now, settings):
+            signals[source] = FULL
+            reasons.append(f"no fresh sample from {source}")
+        fresh = max(signals.values(), default=FULL)
+        return self._fall(fresh, now, settings.fall_half_life), signals, tuple(reasons)
+
+    def _fall(self, fresh: float, now: int, half_life: int) -> float:
+        if fresh >= self.rating or self.rated_at is None:
+            return fresh
+        left: float = 2.0 ** (-max(0, now - self.rated_at) / half_life)
+        return round(fresh + (self.rating - fresh) * left, 6)

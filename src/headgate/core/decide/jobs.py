@@ -1,0 +1,195 @@
+"""Submitting, cancelling and changing jobs; unlocking and failing those that depend on them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.core import commands as c
+from headgate.core import events as e
+from headgate.core.decide.turn import Turn
+from headgate.core.errors import (
+    DependencyTooDeep,
+    DuplicateJob,
+    IdempotencyConflict,
+    IllegalTransition,
+    InvalidJob,
+    QueueFull,
+    QuotaExceeded,
+    UnknownDependency,
+)
+from headgate.core.fingerprint import spec_digest
+from headgate.core.graph import depths
+from headgate.core.job import PRIORITIES, JobKind
+from headgate.core.state import Job, State
+from headgate.core.states import TERMINAL, WAITING, JobState, Trigger, step
+
+RETRY_AFTER = 1_000
+"""What a submitter is told to wait when the queue is full."""
+
+
+def submit(turn: Turn, command: c.Submit) -> c.Submitted:
+    """Take in all jobs or none."""
+    state = turn.state
+    ids, fresh = _recognise(state, command.jobs)
+    _check_room(state, fresh)
+    depth = _check_dependencies(state, fresh, command.finished)
+    for new in _parents_first(fresh, depth):
+        _take_in(turn, new, depth.get(new.id, 0), command.finished)
+    created = {new.id for new in fresh}
+    return c.Submitted(tuple(ids), tuple(id_ in created for id_ in ids))
+
+
+def _recognise(state: State, jobs: tuple[c.NewJob, ...]) -> tuple[list[str], list[c.NewJob]]:
+    """Tell new jobs from repeats of an idempotency key."""
+    ids: list[str] = []
+    fresh: list[c.NewJob] = []
+    seen: set[str] = set()
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+    for new in jobs:
+        key = new.spec.idempotency_key
+        if key is not None:
+            owner = (new.spec.kind.tenant, key)
+            body = spec_digest(new.spec)
+            known = state.keys.get(owner) or keys.get(owner)
+            if known is not None:
+                if known[1] != body:
+                    raise IdempotencyConflict(
+                        f"idempotency key {key!r} was used before with another body", job_id=known[0]
+                    )
+                ids.append(known[0])
+                continue
+            keys[owner] = (new.id, body)
+        if new.id in state.jobs or new.id in seen:
+            raise DuplicateJob(f"there is a job {new.id!r} already", job_id=new.id)
+        seen.add(new.id)
+        ids.append(new.id)
+        fresh.append(new)
+    return ids, fresh
+
+
+def _check_room(state: State, fresh: list[c.NewJob]) -> None:
+    limit = state.settings.max_queue_depth
+    if limit and fresh and state.depth + len(fresh) > limit:
+        text = f"the queue holds {state.depth} of {limit} jobs"
+        raise QueueFull(text, depth=state.depth, limit=limit, retry_after=RETRY_AFTER)
+    wanted: dict[str, int] = {}
+    for new in fresh:
+        wanted[new.spec.kind.tenant] = wanted.get(new.spec.kind.tenant, 0) + 1
+    for name, count in wanted.items():
+        tenant = state.tenants.get(name)
+        if tenant is None or tenant.spec.max_queued is None:
+            continue
+        if tenant.queued + count > tenant.spec.max_queued:
+            text = f"tenant {name} has {tenant.queued} jobs waiting and may have {tenant.spec.max_queued}"
+            raise QuotaExceeded(text, tenant=name, limit=tenant.spec.max_queued, retry_after=RETRY_AFTER)
+
+
+def _check_dependencies(state: State, fresh: list[c.NewJob], finished: dict[str, JobState]) -> dict[str, int]:
+    """Unknown ids, self and cycles are refused, and so are chains that are too long. Returns the depth of each job."""
+    edges = {new.id: new.spec.dependencies for new in fresh if new.spec.dependencies}
+    if not edges:
+        return {}
+    new_ids = {new.id for new in fresh}
+    for job_id, dependencies in edges.items():
+        for dependency in dependencies:
+            if dependency == job_id:
+                raise InvalidJob("a job cannot depend on itself", field="dependencies", job_id=job_id)
+            if dependency not in state.jobs and dependency not in new_ids and dependency not in finished:
+                raise UnknownDependency(f"there is no job {dependency!r}", field="dependencies", dependency=dependency)
+    found = depths(edges, state.graph)
+    deepest = state.settings.max_dependency_depth
+    for job_id, depth in found.items():
+        if depth > deepest:
+            text = f"the chain of dependencies is longer than {deepest}"
+            raise DependencyTooDeep(text, field="dependencies", job_id=job_id, limit=deepest)
+    return found
+
+
+def _parents_first(fresh: list[c.NewJob], depth: dict[str, int]) -> list[c.NewJob]:
+    return sorted(fresh, key=lambda new: depth.get(new.id, 0)) if depth else fresh
+
+
+def _take_in(turn: Turn, new: c.NewJob, depth: int, finished: dict[str, JobState]) -> None:
+    state, spec = turn.state, new.spec
+    open_, ended_badly = _standing(state, spec.dependencies, finished) if spec.dependencies else ((), None)
+    waits_for = () if ended_badly is not None and spec.kind.on_dependency_failure == "fail" else open_
+    doomed = ended_badly is not None and spec.kind.on_dependency_failure == "fail"
+    first = JobState.BLOCKED if waits_for or doomed else JobState.QUEUED
+    turn.emit(e.JobSubmitted(turn.now, new.id, state.seq + 1, spec, first, waits_for, depth, new.retry_of))
+    if doomed and ended_badly is not None:
+        turn.emit(e.DependencyFailed(turn.now, new.id, ended_badly))
+
+
+def _standing(
+    state: State, dependencies: tuple[str, ...], finished: dict[str, JobState]
+) -> tuple[tuple[str, ...], str | None]:
+    """The dependencies that have not ended, and the first that ended otherwise than completed."""
+    open_: list[str] = []
+    bad: str | None = None
+    for dependency in dependencies:
+        job = state.jobs.get(dependency)
+        ended = finished[dependency] if job is None else job.state
+        if ended not in TERMINAL:
+            open_.append(dependency)
+        elif ended is not JobState.COMPLETED and bad is None:
+            bad = dependency
+    return tuple(open_), bad
+
+
+def cancel(turn: Turn, command: c.Cancel) -> None:
+    """Cancelling twice is the same as once."""
+    job = turn.state.job(command.job_id)
+    if job.state is JobState.CANCELLED:
+        return
+    step(job.state, Trigger.CANCEL)
+    children = list(turn.state.graph.children(job.id))
+    turn.emit(e.JobCancelled(turn.now, job.id, command.reason))
+    fail_dependents(turn, job.id, children)
+
+
+def patch(turn: Turn, command: c.Patch) -> None:
+    """Only a job that waits can be changed."""
+    job = turn.state.job(command.job_id)
+    if job.state not in WAITING:
+        raise IllegalTransition(f"a {job.state} job cannot be changed", state=str(job.state), trigger="patch")
+    kind = _patched_kind(job, command)
+    not_before = job.not_before if command.not_before is msgspec.UNSET else command.not_before
+    if kind == job.kind.of and not_before == job.not_before and job.kind.job_class == kind.job_class:
+        return
+    turn.emit(e.JobPatched(turn.now, job.id, kind, not_before))
+
+
+def _patched_kind(job: Job, command: c.Patch) -> JobKind:
+    if command.priority is not None and command.priority not in PRIORITIES:
+        raise InvalidJob(f"must be one of {', '.join(PRIORITIES)}", field="priority")
+    changes = {name: getattr(command, name) for name in ("priority", "rank", "labels")}
+    return msgspec.structs.replace(job.kind.of, **{k: v for k, v in changes.items() if v is not None})
+
+
+def unlock_dependents(turn: Turn, children: list[str]) -> None:
+    """A dependency completed: let in those that wait for nothing else."""
+    state = turn.state
+    for child in children:
+        job = state.jobs.get(child)
+        if job is not None and job.state is JobState.BLOCKED and not state.graph.pending(child):
+            turn.emit(e.JobUnblocked(turn.now, child))
+
+
+def fail_dependents(turn: Turn, job_id: str, children: list[str]) -> None:
+    """A job ended otherwise than completed: fail those that depend on it, and theirs, unless they run regardless."""
+    state = turn.state
+    work = [(job_id, children)]
+    while work:
+        dependency, waiting = work.pop()
+        for child in waiting:
+            job = state.jobs.get(child)
+            if job is None or job.state is not JobState.BLOCKED:
+                continue
+            if job.kind.of.on_dependency_failure == "run":
+                turn.emit(e.DependencyEnded(turn.now, child, dependency))
+                if not state.graph.pending(child):
+                    turn.emit(e.JobUnblocked(turn.now, child))
+                continue
+            grandchildren = list(state.graph.children(child))
+            turn.emit(e.DependencyFailed(turn.now, child, dependency))
+            work.append((child, grandchildren))

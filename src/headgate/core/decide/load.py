@@ -1,0 +1,50 @@
+"""Samples of load become a rating; a rating becomes capacity."""
+
+from __future__ import annotations
+
+from headgate.core import commands as c
+from headgate.core import events as e
+from headgate.core.capacity import FULL, rate_sample, usable_units
+from headgate.core.decide.turn import Turn
+from headgate.core.errors import InvalidInput
+
+
+def sample(turn: Turn, command: c.SampleLoad) -> float:
+    """Take in a sample. Values that cannot be believed are kept and rated 10."""
+    if not command.source:
+        raise InvalidInput("must not be empty", field="source")
+    ratings, reasons = rate_sample(command.signals, turn.state.settings)
+    turn.emit(e.LoadSampled(turn.now, command.source, dict(command.signals), ratings, reasons))
+    return rate(turn)
+
+
+def withdraw(turn: Turn, command: c.WithdrawLoad) -> float:
+    """Forget a source; one that never spoke is forgotten already."""
+    if command.source in turn.state.load.samples:
+        turn.emit(e.LoadWithdrawn(turn.now, command.source))
+    return rate(turn)
+
+
+def rate(turn: Turn) -> float:
+    """Rate the load anew and recalculate capacity where that is due."""
+    load, settings = turn.state.load, turn.state.settings
+    rating, signals, reasons = load.rate(turn.now, settings)
+    if rating != load.rating or signals != load.signals or reasons != load.reasons or load.rated_at is None:
+        turn.emit(e.RatingChanged(turn.now, rating, signals, reasons))
+    recalculate(turn)
+    return rating
+
+
+def recalculate(turn: Turn) -> None:
+    """Capacity follows the rating every `recalculate` milliseconds, and at once where the rating rises past it."""
+    load, settings = turn.state.load, turn.state.settings
+    rating = FULL if load.stale(turn.now, settings) else load.rating
+    if load.recalculated_at is None:
+        cause = "first"
+    elif rating > load.busy:
+        cause = "spike"
+    elif turn.now - load.recalculated_at >= settings.recalculate:
+        cause = "schedule"
+    else:
+        return
+    turn.emit(e.CapacityChanged(turn.now, rating, usable_units(rating, settings), cause))  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""Time has passed: everything that happens by itself."""
+
+from __future__ import annotations
+
+from headgate.core import commands as c
+from headgate.core import events as e
+from headgate.core.cluster import PoolStatus
+from headgate.core.decide.jobs import fail_dependents
+from headgate.core.decide.leases import attempt_failed, expire
+from headgate.core.decide.load import rate
+from headgate.core.decide.turn import Turn
+from headgate.core.ready import Bucket
+from headgate.core.state import State
+
+_IDLE_KINDS = 256
+
+
+def tick(turn: Turn, _: c.Tick) -> None:
+    """1. load, 2. leases, 3. waiting jobs, 4. ageing, 5. workers and pools, 6. forgetting."""
+    rate(turn)
+    _end_leases(turn)
+    _wake_jobs(turn)
+    _age(turn)
+    _miss_signs_of_life(turn)
+    _forget(turn)
+    turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
+
+
+def resume(turn: Turn, _: c.Resume) -> None:
+    """After a pause of the engine itself the holders could not renew: nobody is blamed for that."""
+    state = turn.state
+    for lease in list(state.leases.values()):
+        turn.emit(e.LeaseRenewed(turn.now, lease.id, max(lease.expires_at, turn.now + lease.ttl)))
+        state.lease_timers.set(lease.id, lease.due)
+    for worker in state.workers.values():
+        turn.emit(e.WorkerSeen(turn.now, worker.id))
+
+
+def _end_leases(turn: Turn) -> None:
+    state, now = turn.state, turn.now
+    for lease_id in state.lease_timers.due(now):
+        lease = state.leases.get(lease_id)
+        if lease is None:
+            continue
+        if lease.timeout_at is not None and lease.timeout_at <= now:
+            failure = e.Failure("timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s")
+            attempt_failed(turn, state.jobs[lease.job_id], lease, failure)
+        elif lease.fence_at is not None and lease.fence_at <= now:
+            turn.emit(e.LeaseReleased(now, lease.job_id, lease.id, "preempt"))
+        elif lease.expires_at <= now:
+            expire(turn, lease)
+        else:  # renewed since the timer was set
+            state.lease_timers.set(lease_id, lease.due)
+
+
+def _wake_jobs(turn: Turn) -> None:
+    state, now = turn.state, turn.now
+    for job_id in state.waits.due(now):
+        job = state.jobs[job_id]
+        if job.deadline is not None and job.deadline <= now:
+            children = list(state.graph.children(job_id))
+            turn.emit(e.DeadlineMissed(now, job_id))
+            fail_dependents(turn, job_id, children)
+        elif not job.ready:
+            turn.emit(e.JobDue(now, job_id))
+
+
+def _age(turn: Turn) -> None:
+    """Lift jobs that have waited too long by one class. Only heads are looked at: they have waited longest."""
+    limit = turn.state.settings.ageing
+    if not limit:
+        return
+    for bucket in list(turn.state.ready.buckets()):
+        if bucket.job_class > 0:
+            _age_bucket(turn, bucket, limit)
+
+
+def _age_bucket(turn: Turn, bucket: Bucket, limit: int) -> None:
+    while (job := bucket.head()) is not None:
+        steps = job.kind.of.job_class - bucket.job_class + 1
+        if turn.now - job.queued_at < limit * steps:
+            return
+        turn.emit(e.JobAged(turn.now, job.id, bucket.job_class - 1))
+
+
+def _miss_signs_of_life(turn: Turn) -> None:
+    state, now, settings = turn.state, turn.now, turn.state.settings
+    for worker in state.workers.values():
+        if worker.status in ("ready", "draining") and now - worker.last_seen > settings.worker_silence:
+            turn.emit(e.WorkerChanged(now, worker.id, "offline", "it fell silent"))
+    for pool_id, pool in list(state.pools.items()):
+        status = _pool_status(state, now, pool.last_report)
+        if status != pool.status:
+            turn.emit(e.PoolChanged(now, pool_id, status))
+
+
+def _pool_status(state: State, now: int, last_report: int | None) -> PoolStatus:
+    silent = 0 if last_report is None else now - last_report
+    if silent > state.settings.pool_offline:
+        return "offline"
+    return "degraded" if silent > state.settings.pool_degraded else "online"
+
+
+def _forget(turn: Turn) -> None:
+    state = turn.state
+    surplus = len(state.finished) - state.settings.retain_finished
+    if surplus > 0:
+        ids = tuple(state.finished[index] for index in range(surplus))
+        turn.emit(e.JobsForgotten(turn.now, ids))
+    idle = [key for key, kind in state.kinds.items() if kind.jobs == 0]
+    if len(idle) > _IDLE_KINDS:
+        for key in idle:
+            del state.kinds[key]
+        state.ready.forget_idle({id(kind.bucket) for kind in state.kinds.values()})

@@ -1,0 +1,109 @@
+"""Why is it waiting? A typed answer, shared by every interface."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.core.actions import (
+    AnyReason,
+    Behind,
+    BlockedBy,
+    MakingRoom,
+    NoFittingWorker,
+    NotBefore,
+    NotQueued,
+    PolicyWaits,
+    WorkerUnfit,
+)
+from headgate.core.check import never_fits, no_units, over_quota, pool_closed, unfit
+from headgate.core.cluster import Worker
+from headgate.core.ready import Shape, order_key
+from headgate.core.state import Job, State
+from headgate.core.states import JobState
+
+_EXAMPLES = 5
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The reasons in the order they bind, and an estimate of how many jobs go first."""
+
+    job_id: str
+    state: str
+    reasons: tuple[AnyReason, ...]
+    position: int | None
+
+
+def explain(state: State, job_id: str, now: int) -> Explanation:
+    """Say why a job does not run."""
+    job = state.job(job_id)
+    if job.state is JobState.BLOCKED:
+        return Explanation(job.id, job.state, (_blocked(state, job),), None)
+    if job.state is not JobState.QUEUED:
+        return Explanation(job.id, job.state, (NotQueued(job.state),), None)
+    if not job.ready and job.not_before is not None:
+        return Explanation(job.id, job.state, (NotBefore(job.not_before, max(0, job.not_before - now)),), None)
+    ahead = position(state, job)
+    return Explanation(job.id, job.state, tuple(_reasons(state, job, now, ahead)), ahead)
+
+
+def _blocked(state: State, job: Job) -> BlockedBy:
+    pending = sorted(state.graph.pending(job.id))
+    return BlockedBy(tuple(pending[:_EXAMPLES]), len(pending))
+
+
+def _reasons(state: State, job: Job, now: int, ahead: int) -> list[AnyReason]:
+    shape = job.kind.bucket.shape
+    found: list[AnyReason | None] = []
+    if job.id in state.preempting:
+        victims = sorted(lease.job_id for id_ in state.preempting[job.id] if (lease := state.leases.get(id_)))
+        found.append(MakingRoom(tuple(victims)))
+    found.append(no_units(state, shape.units, now))
+    found.append(over_quota(state.tenants[job.kind.of.tenant], shape))
+    if not shape.external:
+        found.append(_no_worker(state, shape, now))
+    reasons = [reason for reason in found if reason is not None]
+    waits = state.policy_wait
+    if waits is not None and waits.reason and (waits.until is None or now < waits.until):
+        reasons.append(PolicyWaits(waits.reason))
+    return reasons or [Behind(ahead)]
+
+
+def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
+    """None if a worker fits; a reason of the pool if only time stands in the way; else what each worker lacks."""
+    failing: dict[str, int] = {}
+    examples: list[WorkerUnfit] = []
+    closed: AnyReason | None = None
+    for worker in state.workers.values():
+        problem = _problem(shape, worker)
+        if problem is None:
+            reason = pool_closed(state, shape, worker.spec.pool, now)
+            if reason is None:
+                return None
+            closed = closed or reason
+        else:
+            failing[problem.requirement] = failing.get(problem.requirement, 0) + 1
+            if failing[problem.requirement] == 1 or len(examples) < _EXAMPLES:
+                examples.append(problem)
+    return closed or NoFittingWorker(len(state.workers), failing, tuple(examples[:_EXAMPLES]))
+
+
+def _problem(shape: Shape, worker: Worker) -> WorkerUnfit | None:
+    """What waiting cannot mend is named before what it can."""
+    lasting = never_fits(shape, worker)
+    if lasting is None and worker.spec.model_ref is not None and worker.spec.model_ref != shape.model_ref:
+        lasting = WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref)
+    return lasting or unfit(shape, worker)
+
+
+def position(state: State, job: Job) -> int:
+    """How many ready jobs are ahead: those of higher classes, and those before it in its own class.
+
+    Fair share can let others pass, so between tenants this is an estimate.
+    """
+    job_class = job.kind.job_class
+    ahead = sum(state.ready.by_class[:job_class])
+    mine = order_key(job)
+    for bucket in state.ready.buckets():
+        if bucket.job_class == job_class:
+            ahead += bucket.count_before(mine)
+    return ahead

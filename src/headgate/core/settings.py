@@ -1,0 +1,120 @@
+"""Settings of the core, with the defaults of the domain."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from headgate.core.errors import InvalidSettings
+from headgate.core.job_input import Limits
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """Where a signal begins to count and where it means 10. Values above `largest` are not believed."""
+
+    low: float
+    high: float
+    largest: float = 1e9
+
+
+SIGNALS = {
+    "cpu": Threshold(0.5, 1.0, 1e4),
+    "memory": Threshold(0.7, 0.95, 1.0),
+    "disk": Threshold(0.8, 0.98, 1.0),
+    "disk_io": Threshold(0.5, 1.0, 1e4),
+    "network": Threshold(0.6, 1.0, 1e4),
+    "gpu": Threshold(0.8, 1.0, 1.0),
+    "gpu_memory": Threshold(0.85, 0.98, 1.0),
+    "gpu_temperature": Threshold(80, 95, 200),
+    "pressure_cpu": Threshold(0.3, 0.9, 1.0),
+    "pressure_memory": Threshold(0.05, 0.4, 1.0),
+    "pressure_io": Threshold(0.2, 0.8, 1.0),
+    "api_latency": Threshold(0.25, 2.0, 1e5),
+    "api_inflight": Threshold(50, 500, 1e9),
+    "api_errors": Threshold(0.02, 0.25, 1.0),
+}
+"""Default thresholds: shares are 0..1, `cpu` is load per core, latency is the p95 in seconds."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Everything that can be set about the rules. Durations are milliseconds."""
+
+    total_units: int = 100
+    reserve: int = 0
+    points: tuple[tuple[float, float], ...] = ()
+    """(busy, usable share) pairs that replace the straight line from (0, 1) to (10, 0)."""
+    recalculate: int = 60_000
+    poll: int = 5_000
+    stale_polls: int = 3
+    fall_half_life: int = 30_000
+    signals: dict[str, Threshold] = msgspec.field(default_factory=lambda: dict(SIGNALS))
+    required_sources: tuple[str, ...] = ("host",)
+    fixed_busy: float | None = None
+    """A fixed rating for tests and for work that must not look at the machine."""
+
+    lease_ttl: int = 30_000
+    max_queue_depth: int = 0
+    max_dependency_depth: int = 10_000
+    ageing: int = 3_600_000
+    """Waiting this long lifts a job by one class; 0 turns ageing off."""
+    stagger: int = 0
+    fair_half_life: int = 3_600_000
+
+    preemption: bool = True
+    preempting_classes: tuple[int, ...] = (0,)
+    preemptible_classes: tuple[int, ...] = (2, 3)
+    preemption_grace: int = 10_000
+
+    worker_silence: int = 60_000
+    pool_degraded: int = 15_000
+    pool_offline: int = 60_000
+    retain_finished: int = 10_000
+    limits: Limits = Limits()
+
+    @property
+    def stale_after(self) -> int:
+        """The age at which a sample of load is no longer believed."""
+        return self.poll * self.stale_polls
+
+
+_POSITIVE = (
+    "recalculate",
+    "poll",
+    "stale_polls",
+    "fall_half_life",
+    "lease_ttl",
+    "fair_half_life",
+    "max_dependency_depth",
+)
+_NOT_NEGATIVE = (
+    "total_units",
+    "reserve",
+    "max_queue_depth",
+    "ageing",
+    "stagger",
+    "preemption_grace",
+    "retain_finished",
+)
+
+
+def check_settings(settings: Settings) -> Settings:
+    """Refuse settings that make no sense, naming the field."""
+    for field in _POSITIVE:
+        if getattr(settings, field) <= 0:
+            raise InvalidSettings("must be greater than zero", field=field)
+    for field in _NOT_NEGATIVE:
+        if getattr(settings, field) < 0:
+            raise InvalidSettings("must not be negative", field=field)
+    busy = settings.fixed_busy
+    if busy is not None and not 0 <= busy <= 10:
+        raise InvalidSettings("must be between 0 and 10", field="fixed_busy")
+    for name, threshold in settings.signals.items():
+        if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest):
+            raise InvalidSettings("needs low < high <= largest", field=f"signals.{name}")
+    rising = sorted(settings.points)
+    if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in rising):
+        raise InvalidSettings("needs pairs of busy 0..10 and share 0..1", field="points")
+    if len({busy for busy, _ in rising}) != len(rising):
+        raise InvalidSettings("names a busy value twice", field="points")
+    return settings

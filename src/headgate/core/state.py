@@ -1,0 +1,245 @@
+"""The state: everything the core knows, and the indexes that make it fast to ask.
+
+Only `apply` changes it. Reading it is free; what reads it must not keep a reference across a command.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from headgate.core.capacity import Load
+from headgate.core.cluster import ModelSpec, Pool, PoolReport, Worker
+from headgate.core.errors import JobNotFound, ModelNotFound, PoolNotFound, TenantNotFound, WorkerNotFound
+from headgate.core.graph import Graph
+from headgate.core.job import JobKind, JobSpec
+from headgate.core.lease import Lease
+from headgate.core.quantities import Amount
+from headgate.core.ready import Bucket, ReadyQueue
+from headgate.core.settings import Settings, check_settings
+from headgate.core.states import JobState, Trigger, step
+from headgate.core.tenants import Tenant, TenantSpec
+from headgate.core.timers import Wheel
+
+
+class Kind:
+    """A kind of job at run time; `job_class` differs from the kind's own only for jobs that aged."""
+
+    __slots__ = ("bucket", "job_class", "jobs", "of")
+
+    def __init__(self, of: JobKind, job_class: int, bucket: Bucket) -> None:
+        self.of = of
+        self.job_class = job_class
+        self.bucket = bucket
+        self.jobs = 0
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """How a lease was settled, so that a repeat of the same word is recognised."""
+
+    lease_id: str
+    token: int
+    verb: str
+    digest: bytes
+
+
+class Job(msgspec.Struct, gc=False):
+    """A job at run time. `not_before` is the earliest next start, moved by retries."""
+
+    id: str
+    kind: Kind
+    name: str
+    payload: bytes
+    seed: int | None
+    attributes: bytes
+    dependencies: tuple[str, ...]
+    not_before: int | None
+    deadline: int | None
+    idempotency_key: str | None
+    seq: int
+    created_at: int
+    queued_at: int
+    state: JobState
+    attempt: int = 0
+    ready: bool = False
+    parked: bool = False
+    """Whether an entry for it stands in its bucket, ready or passed over."""
+    lease: Lease | None = None
+    settled: Settled | None = None
+
+    def spec(self) -> JobSpec:
+        """The specification as it now stands."""
+        return JobSpec(
+            self.kind.of,
+            self.name,
+            self.payload,
+            self.seed,
+            self.attributes,
+            self.dependencies,
+            self.not_before,
+            self.deadline,
+            self.idempotency_key,
+        )
+
+
+class PolicyWait(msgspec.Struct, frozen=True):
+    """The policy's last word, where that was to wait."""
+
+    at: int
+    reason: str
+    until: int | None
+
+
+class State:
+    """All jobs, leases, workers, pools, tenants and models, and the load."""
+
+    def __init__(self, settings: Settings | None = None, epoch: int = 1) -> None:
+        self.settings = check_settings(settings or Settings())
+        self.epoch = epoch
+        self.now = 0
+        self.ticked_at = 0
+        self.seq = 0
+        self.tokens = 0
+        self.jobs: dict[str, Job] = {}
+        self.kinds: dict[tuple[JobKind, int], Kind] = {}
+        self.counts: dict[JobState, int] = dict.fromkeys(JobState, 0)
+        self.ready = ReadyQueue()
+        self.graph = Graph()
+        self.waits: Wheel[str] = Wheel()
+        self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self.finished: deque[str] = deque()
+        self.leases: dict[str, Lease] = {}
+        self.lease_timers: Wheel[str] = Wheel()
+        self.settled: dict[str, str] = {}
+        self.preempting: dict[str, set[str]] = {}
+        self.workers: dict[str, Worker] = {}
+        self.open_workers: dict[str, Worker] = {}
+        self.pools: dict[str, Pool] = {}
+        self.models: dict[str, ModelSpec] = {}
+        self.tenants: dict[str, Tenant] = {}
+        self.load = Load(self.settings)
+        self.leased_units = 0
+        self.totals: dict[str, Amount] = {}
+        self.room = 0
+        """Grows whenever something that did not fit might fit now."""
+        self.policy_wait: PolicyWait | None = None
+
+    # -- looking things up ------------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> Job:
+        """The job, or `JobNotFound`."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise JobNotFound(f"there is no job {job_id!r}", job_id=job_id)
+        return job
+
+    def worker(self, worker_id: str) -> Worker:
+        """The worker, or `WorkerNotFound`."""
+        worker = self.workers.get(worker_id)
+        if worker is None:
+            raise WorkerNotFound(f"there is no worker {worker_id!r}", worker_id=worker_id)
+        return worker
+
+    def pool(self, pool_id: str) -> Pool:
+        """The pool, or `PoolNotFound`."""
+        pool = self.pools.get(pool_id)
+        if pool is None:
+            raise PoolNotFound(f"there is no pool {pool_id!r}", pool_id=pool_id)
+        return pool
+
+    def tenant(self, tenant_id: str) -> Tenant:
+        """The tenant, or `TenantNotFound`."""
+        tenant = self.tenants.get(tenant_id)
+        if tenant is None:
+            raise TenantNotFound(f"there is no tenant {tenant_id!r}", tenant_id=tenant_id)
+        return tenant
+
+    def model(self, model_id: str) -> ModelSpec:
+        """The catalog's entry for a model or an alias of it, or `ModelNotFound`."""
+        model = self.models.get(model_id)
+        if model is None:
+            model = next((m for m in self.models.values() if model_id in m.aliases), None)
+        if model is None:
+            raise ModelNotFound(f"there is no model {model_id!r} in the catalog", model_id=model_id)
+        return model
+
+    @property
+    def depth(self) -> int:
+        """Jobs that wait, for whatever reason."""
+        return self.counts[JobState.QUEUED] + self.counts[JobState.BLOCKED]
+
+    def usable_units(self, now: int) -> int:
+        """Units that may be leased now, held ones included."""
+        return self.load.usable_at(now, self.settings)
+
+    def next_timer(self) -> int | None:
+        """The earliest moment at which a tick has something to do for a job or a lease."""
+        moments = [at for at in (self.waits.next(), self.lease_timers.next()) if at is not None]
+        return min(moments, default=None)
+
+    # -- the small steps that events are made of ----------------------------------------------------------------
+
+    def tenant_named(self, tenant_id: str) -> Tenant:
+        """The tenant, made on first use: naming one in a job is enough."""
+        tenant = self.tenants.get(tenant_id)
+        if tenant is None:
+            tenant = self.tenants[tenant_id] = Tenant(TenantSpec(tenant_id), declared=False)
+        return tenant
+
+    def pool_named(self, pool_id: str) -> Pool:
+        """The pool, made on first use: a worker may come before its pool reports."""
+        pool = self.pools.get(pool_id)
+        if pool is None:
+            pool = self.pools[pool_id] = Pool(PoolReport(pool_id), 0)
+            pool.last_report = None
+        return pool
+
+    def kind_for(self, of: JobKind, job_class: int) -> Kind:
+        """The run-time kind; equal kinds are one object."""
+        kind = self.kinds.get((of, job_class))
+        if kind is None:
+            kind = Kind(of, job_class, self.ready.bucket_for(job_class, of))
+            self.kinds[of, job_class] = kind
+        return kind
+
+    def move(self, job: Job, trigger: Trigger) -> None:
+        """Take one step of the transition table."""
+        after = step(job.state, trigger)
+        self.counts[job.state] -= 1
+        self.counts[after] += 1
+        job.state = after
+
+    def make_ready(self, job: Job) -> None:
+        """The job may run now."""
+        job.ready = True
+        self.ready.push(job)
+
+    def unready(self, job: Job) -> None:
+        """The job may not run now."""
+        if job.ready:
+            job.ready = False
+            self.ready.drop(job)
+
+    def reopen(self, worker: Worker) -> None:
+        """Keep the index of workers with room in step."""
+        wanted = worker.claims > 0 if worker.spec.pull else True
+        if wanted and worker.status == "ready" and worker.slots_free > 0:
+            self.open_workers.setdefault(worker.id, worker)
+        else:
+            self.open_workers.pop(worker.id, None)
+
+    def dominant_share(self, units: int, held: dict[str, Amount]) -> float:
+        """The largest share of anything that is held."""
+        share = units / self.settings.total_units if self.settings.total_units else 0.0
+        for name, value in held.items():
+            whole = self.totals.get(name)
+            if whole:
+                share = max(share, value / whole)
+        return share
+
+    def restand(self, tenant: Tenant, now: int) -> None:
+        """Move a tenant to where it stands in the order of fair share."""
+        present = self.dominant_share(tenant.leased_units, tenant.used)
+        standing = tenant.standing(present, now, self.settings.fair_half_life)
+        self.ready.restand(tenant.spec.id, standing)
