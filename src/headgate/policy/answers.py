@@ -1,13 +1,14 @@
-"""The engine's own look at an answer: structure, types, finite numbers, ids that exist, no repeats, not too many.
+"""The engine's own look at an answer: structure, types, finite numbers, ids that exist, no repeats, not too
+many.
 
-One thing wrong refuses the whole answer: a policy that is wrong about one job is not to be trusted about the next. Whether an
-action is *allowed* (capacity, quotas, fencing) is not decided here but by the core's check.
+One thing wrong refuses the whole answer: a policy that is wrong about one job is not to be trusted about the
+next. Whether an action is *allowed* (capacity, quotas, fencing) is not decided here but by the core's check.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -172,8 +173,8 @@ def _victims(action: Preempt, known: Known, seen: set[tuple[str, str]]) -> Itera
         yield from _repeated("victims", victim, seen)
 
 
-def _unknown(field: str, value: str, ids: Iterable[str]) -> Iterator[str]:
-    if value not in ids:  # type: ignore[operator]
+def _unknown(field: str, value: str, ids: Container[str]) -> Iterator[str]:
+    if value not in ids:
         yield f"{field} {value[:80]!r} is not known"
 
 

@@ -1,6 +1,7 @@
 """The process that runs a user's policy: forked from the warm host, locked down, killed at its limit.
 
-After the lockdown it can compute, read and write its one socket, and end. Nothing here is trusted by the engine.
+After the lockdown it can compute, read and write its one socket, and end. Nothing here is trusted by the
+engine.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Hello(msgspec.Struct, array_like=True, frozen=True):
 
 
 def run(sock: socket.socket, runtime: Runtime, settings: ChildSettings, source: bytes | None = None) -> None:
-    """Serve one engine until it leaves or kills us. Without a source, state and source come first over the socket."""
+    """Serve one engine until it leaves or kills us. Without a source, state and source come first over the
+    socket.
+    """
     server = Server(sock)
     mirror = runtime.memory_used() + MIRROR_ROOM
     runtime.limit_heap(settings.heap_bytes, mirror)

@@ -1,7 +1,8 @@
 """The wire between the engine and the policy host: what changed, the question, the answer.
 
-Deltas are msgpack arrays that begin with an integer tag, one after another in a frame; `lua/deltas.lua` reads them in this
-order of fields. Times are milliseconds. A frame may end with one question, so that state and question travel together.
+Deltas are msgpack arrays that begin with an integer tag, one after another in a frame; `lua/deltas.lua` reads
+them in this order of fields. Times are milliseconds. A frame may end with one question, so that state and
+question travel together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ class Delta(msgspec.Struct, array_like=True, tag_field="delta", frozen=True, gc=
 
 
 class JobAdded(Delta, tag=1, frozen=True, gc=False):
-    """A job became ready. `class_index` is 0..3 for high, normal, low, background; order is class, rank (higher first), seq."""
+    """A job became ready. `class_index` is 0..3 for high, normal, low, background; order is class, rank
+    (higher first), seq.
+    """
 
     id: str
     class_index: int
@@ -123,7 +126,9 @@ class PoolRemoved(Delta, tag=7, frozen=True, gc=False):
 
 
 class TenantSet(Delta, tag=8, frozen=True, gc=False):
-    """A tenant's weight, decayed weighted share, quotas and usage (`jobs`, `units`, `vram`, any resource name)."""
+    """A tenant's weight, decayed weighted share, quotas and usage (`jobs`, `units`, `vram`, any resource
+    name).
+    """
 
     id: str
     weight: float = 1.0
@@ -155,7 +160,9 @@ class ModelRemoved(Delta, tag=11, frozen=True, gc=False):
 
 
 class MetricsSet(Delta, tag=12, frozen=True, gc=False):
-    """Metrics by name; others keep their value. Depths, worker counts and VRAM totals are counted by the mirror itself."""
+    """Metrics by name; others keep their value. Depths, worker counts and VRAM totals are counted by the
+    mirror itself.
+    """
 
     values: dict[str, float]
 
@@ -213,8 +220,13 @@ def encode(deltas: Iterable[Delta | Question]) -> bytes:
 
 
 def decode_answer(data: bytes) -> Answer:
-    """Raises `msgspec.DecodeError` where the bytes are not an answer."""
-    return _answer_decoder.decode(data)
+    """Raises `msgspec.DecodeError` where the bytes are not an answer, bad UTF-8 and bottomless nesting
+    included.
+    """
+    try:
+        return _answer_decoder.decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(f"malformed: {error}") from error
 
 
 def encode_struct(value: object) -> bytes:

@@ -1,13 +1,15 @@
-"""One conversation, two ways to wait: the host's exchanges are written once, as generators that say what they wait for."""
+"""One conversation, two ways to wait: the host's exchanges are written once, as generators that say what they
+wait for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import select
-import time
 from collections.abc import Generator
 from typing import TypeVar
 
+from headgate.policy.stopwatch import seconds
 from headgate.policy.wire import Channel
 
 T = TypeVar("T")
@@ -29,7 +31,7 @@ def drive(conversation: Conversation[T]) -> T:
 def _poll(channel: Channel, deadline: float) -> None:
     poller = select.poll()
     poller.register(channel, select.POLLIN | (select.POLLOUT if channel.unsent else 0))
-    poller.poll(max(0.0, (deadline - time.monotonic()) * 1000))
+    poller.poll(max(0.0, (deadline - seconds()) * 1000))
 
 
 async def adrive(conversation: Conversation[T]) -> T:
@@ -55,7 +57,7 @@ async def _watch(channel: Channel, deadline: float) -> None:
     loop.add_reader(fd, wake)
     if channel.unsent:
         loop.add_writer(fd, wake)
-    timer = loop.call_later(max(0.0, deadline - time.monotonic()), wake)
+    timer = loop.call_later(max(0.0, deadline - seconds()), wake)
     try:
         await woken
     finally:

@@ -1,14 +1,14 @@
-"""The engine's side of the policy host: state goes out, questions are answered in bounded time, whatever a policy does.
+"""The engine's side of the policy host: state goes out, questions are answered in bounded time, whatever a
+policy does.
 
-The user's policy is asked in its child. On time-out, death, an error or an invalid answer the trusted host answers the same
-question with the platform policy; a child that failed as a process is killed and forked anew. Nothing here waits longer than the
-limits say, and sending never waits at all.
+The user's policy is asked in its child. On time-out, death, an error or an invalid answer the trusted host
+answers the same question with the platform policy; a child that failed as a process is killed and forked
+anew. Nothing here waits longer than the limits say, and sending never waits at all.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,10 +21,12 @@ from headgate.policy.driving import Conversation, adrive, drive
 from headgate.policy.processes import BEHIND_BYTES, Child, HostProcess, SpawnedChild
 from headgate.policy.runtime import PolicyRefused, platform_version, refuse_at_sight
 from headgate.policy.seat import Seat
+from headgate.policy.stopwatch import seconds
 from headgate.policy.verdict import FailureKind, HostSettings, HostStatus, Verdict
 from headgate.policy.wire import FORK, WireError
 
-# Reading deltas is not the policy's fault: the limit grows by this much per byte that the child has yet to read.
+# Reading deltas is not the policy's fault: the limit grows by this much per byte that the child has yet to
+# read.
 _READ_S_PER_BYTE = 1 / (16 << 20)
 _KINDS = {"error": FailureKind.ERROR, "invalid": FailureKind.INVALID, "memory": FailureKind.MEMORY}
 
@@ -42,13 +44,20 @@ class _ChildFailed(Exception):
 
 
 class PolicyHost:
-    """Owns the host process and its child. `resync` gives the full state when a process has to be told everything again."""
+    """Owns the host process and its child. `resync` gives the full state when a process has to be told
+    everything again.
+    """
 
-    def __init__(self, settings: HostSettings | None = None, resync: Callable[[], Iterable[Delta]] | None = None) -> None:
+    def __init__(
+        self, settings: HostSettings | None = None, resync: Callable[[], Iterable[Delta]] | None = None
+    ) -> None:
         self.settings = settings or HostSettings()
         self._resync = resync or (lambda: ())
         self._child_settings = ChildSettings(
-            self.settings.heap_bytes, self.settings.cpu_s, self.settings.lockdown, self.settings.mode == "platform"
+            heap_bytes=self.settings.heap_bytes,
+            cpu_s=self.settings.cpu_s,
+            lockdown=self.settings.lockdown,
+            require_seccomp=self.settings.mode == "platform",
         )
         can_fork = hasattr(os, "fork") and hasattr(os, "pidfd_open") and not self.settings.portable
         self.isolation = "forked" if can_fork else "portable"
@@ -63,7 +72,7 @@ class PolicyHost:
         self._forks = self._host_starts = 0
         self._last_hello: Hello | None = None
 
-    # Life ------------------------------------------------------------------------------------------------------------------
+    # Life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the host and wait until it listens."""
@@ -85,7 +94,8 @@ class PolicyHost:
         """How things stand, without asking anybody."""
         self._settle()
         lockdown = self._last_hello.lockdown if self._last_hello else None
-        reasons = [f"{wall}: {reason}" for wall, reason in sorted(lockdown.reasons.items())] if lockdown else []
+        missing = lockdown.reasons if lockdown else {}
+        reasons = [f"{wall}: {reason}" for wall, reason in sorted(missing.items())]
         if self.isolation == "portable":
             reasons.append("isolation: no fork server, a plain process is killed at the limit")
         return HostStatus(
@@ -112,9 +122,9 @@ class PolicyHost:
 
     def _until_hello(self) -> Conversation[None]:
         host = self._require_host()
-        deadline = time.monotonic() + self.settings.start_limit_ms / 1000
+        deadline = seconds() + self.settings.start_limit_ms / 1000
         while not host.said_hello:
-            if not host.alive or time.monotonic() > deadline:
+            if not host.alive or seconds() > deadline:
                 raise HostUnavailable("the policy host did not start")
             yield host.channel, deadline
             host.channel.pump()
@@ -125,7 +135,7 @@ class PolicyHost:
             raise HostUnavailable("the policy host is not started")
         return self._host
 
-    # The user's policy -----------------------------------------------------------------------------------------------------
+    # The user's policy --------------------------------------------------------------------------------------
 
     def load(self, source: str, version: str) -> None:
         """Put a policy in charge; on `PolicyRefused` the one before stays."""
@@ -145,14 +155,14 @@ class PolicyHost:
         """Wait until the child has its policy; for tests, benchmarks and orderly starts."""
         if self._seat is None:
             return False
-        return drive(self._until_hello_of(self._seat, time.monotonic() + timeout_s))
+        return drive(self._until_hello_of(self._seat, seconds() + timeout_s))
 
     def _load(self, source: bytes, version: str) -> Conversation[None]:
         refuse_at_sight(source)
         candidate = self._candidate = Seat(source, version)
         try:
             self._fork(candidate)
-            limit = time.monotonic() + self.settings.start_limit_ms / 1000
+            limit = seconds() + self.settings.start_limit_ms / 1000
             if (yield from self._until_hello_of(candidate, limit)):
                 self.unload()
                 self._seat = candidate
@@ -174,7 +184,7 @@ class PolicyHost:
             if host is None or not host.alive or (child is None and not seat.expecting):
                 return False
             end = deadline if child is None else min(deadline, child.born + self._load_limit_s)
-            if time.monotonic() > end or (child is not None and child.channel.closed):
+            if seconds() > end or (child is not None and child.channel.closed):
                 return False
             yield (child or host).channel, end
 
@@ -183,7 +193,7 @@ class PolicyHost:
         extra = self.settings.start_limit_ms if self.isolation == "portable" else 0
         return (self.settings.load_limit_ms + extra) / 1000
 
-    # State in, decisions out -------------------------------------------------------------------------------------------------
+    # State in, decisions out --------------------------------------------------------------------------------
 
     def feed(self, deltas: Sequence[Delta]) -> None:
         """Tell what changed. Never waits; it travels with the next question at the latest."""
@@ -208,7 +218,7 @@ class PolicyHost:
     def _decide(self, question: Question) -> Conversation[Verdict]:
         if self._asking:
             raise RuntimeError("one question at a time")
-        self._asking, started = True, time.monotonic()
+        self._asking, started = True, seconds()
         try:
             self._settle()
             asked = encode([question])
@@ -217,7 +227,7 @@ class PolicyHost:
             try:
                 return (yield from self._user(self._seat, asked, started))
             except _ChildFailed as failed:
-                self.failures[failed.kind] += 1
+                self.failures[failed.kind.value] += 1
                 return (yield from self._platform(asked, started, failed))
         finally:
             self._asking = False
@@ -244,7 +254,9 @@ class PolicyHost:
         if child.spent_us > self.settings.cpu_s * 500_000 or (answer.error and answer.error.kind == "memory"):
             seat.drop()
         if answer.error is not None:
-            raise _ChildFailed(_KINDS.get(answer.error.kind, FailureKind.INVALID), answer.error.message, answer.error.traceback, answer)
+            error = answer.error
+            kind = _KINDS.get(error.kind, FailureKind.INVALID)
+            raise _ChildFailed(kind, error.message, error.traceback, answer)
         return self._verdict(answer, self._checked(answer), seat.version, started)
 
     def _answer_of(self, child: Child, deadline: float) -> Conversation[Answer]:
@@ -258,7 +270,7 @@ class PolicyHost:
                 raise _ChildFailed(FailureKind.INVALID, f"not an answer: {error}") from error
             if child.channel.closed:
                 raise _ChildFailed(FailureKind.DEATH, "the child died")
-            if time.monotonic() >= deadline:
+            if seconds() >= deadline:
                 raise _ChildFailed(FailureKind.TIMEOUT, f"no answer within {self.settings.limit_ms} ms")
 
     def _checked(self, answer: Answer) -> list[answers.Action]:
@@ -271,7 +283,7 @@ class PolicyHost:
         host = self._require_host()
         to_read = host.ask(asked)
         self._fork_if_needed()
-        deadline = time.monotonic() + self.settings.platform_limit_ms / 1000 + to_read * _READ_S_PER_BYTE
+        deadline = seconds() + self.settings.platform_limit_ms / 1000 + to_read * _READ_S_PER_BYTE
         while True:
             yield host.channel, deadline
             host.channel.pump()
@@ -281,7 +293,7 @@ class PolicyHost:
                 answer = decode_answer(arrived[0])
                 actions = answers.check(answer.actions, self._known, self.settings.max_actions)
                 return self._verdict(answer, actions, None, started, failed)
-            if not host.alive or time.monotonic() >= deadline:
+            if not host.alive or seconds() >= deadline:
                 return self._without_host(started, failed)
 
     def _without_host(self, started: float, failed: _ChildFailed | None) -> Verdict:
@@ -307,11 +319,11 @@ class PolicyHost:
             failure=failed.kind if failed else None,
             message=failed.message if failed else "",
             traceback=failed.traceback if failed else "",
-            waited_us=int((time.monotonic() - started) * 1e6),
+            waited_us=int((seconds() - started) * 1e6),
             refused=failed.answer if failed else None,
         )
 
-    # Births and deaths -------------------------------------------------------------------------------------------------------
+    # Births and deaths --------------------------------------------------------------------------------------
 
     def _restart_host(self) -> None:
         for seat in self._seats():
@@ -345,6 +357,10 @@ class PolicyHost:
             else:
                 child.kill()
 
+    def _note_hello(self, child: Child) -> None:
+        if child.hello is not None:
+            self._last_hello = child.hello
+
     def _settle(self) -> None:
         """Take in what has arrived meanwhile: newly forked children, their first word, deaths."""
         if self._host is None:
@@ -356,7 +372,7 @@ class PolicyHost:
         for seat in self._seats():
             if seat.child is not None and seat.child.hello is None:
                 seat.child.receive()
-                self._last_hello = seat.child.hello or self._last_hello
+                self._note_hello(seat.child)
             if seat.overdue(self._load_limit_s) and seat is self._seat:
-                self.failures[FailureKind.TIMEOUT] += 1
+                self.failures[FailureKind.TIMEOUT.value] += 1
                 seat.drop()

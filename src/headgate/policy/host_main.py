@@ -1,10 +1,12 @@
-"""The trusted host: holds the mirror and the platform policy, answers when the user's policy cannot, forks the children.
+"""The trusted host: holds the mirror and the platform policy, answers when the user's policy cannot, forks
+the children.
 
 It never runs a line of a user's policy. It lives as long as the engine's end of its socket.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -18,9 +20,14 @@ from headgate.policy.deltas import encode_struct
 from headgate.policy.runtime import PLATFORM, Runtime
 from headgate.policy.wire import ANSWER, ASK, FEED, FORK, FORKED, HELLO, Server, frame
 
+# After a frame of this size the collector has so much to do that children should inherit it done.
+BIG_FRAME = 1 << 20
+
 
 def serve(sock: socket.socket, runtime: Runtime, settings: child.ChildSettings) -> None:
-    """Frames of the engine, in order: the point in the stream where a child is forked defines what its mirror holds."""
+    """Frames of the engine, in order: the point in the stream where a child is forked defines what its mirror
+    holds.
+    """
     server = Server(sock)
     server.send(HELLO, encode_struct(os.getpid()))
     while (item := server.next()) is not None:
@@ -31,6 +38,8 @@ def serve(sock: socket.socket, runtime: Runtime, settings: child.ChildSettings) 
             answer = runtime.feed(payload, PLATFORM)
             if kind == ASK:
                 server.send(ANSWER, answer)
+            if len(payload) > BIG_FRAME:
+                runtime.collect()
 
 
 def fork(engine: socket.socket, runtime: Runtime, settings: child.ChildSettings, source: bytes) -> None:
@@ -43,10 +52,8 @@ def fork(engine: socket.socket, runtime: Runtime, settings: child.ChildSettings,
         become_child(theirs, runtime, settings, source)
     theirs.close()
     fds = [ours.fileno()]
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it died at once; the engine sees the end of its stream
         fds.append(os.pidfd_open(pid))
-    except ProcessLookupError:
-        pass  # it died at once; the engine sees the end of its stream
     socket.send_fds(engine, [frame(FORKED, encode_struct(pid))], fds)
     ours.close()
     for fd in fds[1:]:
@@ -70,7 +77,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     runtime = Runtime(bounded=True)
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])), runtime, settings)
+    with contextlib.suppress(ConnectionError):  # the engine left in mid-sentence
+        serve(socket.socket(fileno=int(sys.argv[1])), runtime, settings)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Landlock: this process may touch no file, no TCP port, no foreign signal or abstract socket. A second wall behind seccomp."""
+"""Landlock: this process may touch no file, no TCP port, no foreign signal or abstract socket. A second wall
+behind seccomp.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import os
 import struct
 
 _CREATE, _RESTRICT = 444, 446
-# File rights by the version of the interface that brought them; everything that is handled and not granted is denied.
+# File rights by the version of the interface that brought them; everything that is handled and not granted is
+# denied.
 _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15}
 _FS_BITS_NEWEST = 16
 _NET_BITS, _SCOPE_BITS = 0b11, 0b11

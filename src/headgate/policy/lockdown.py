@@ -1,7 +1,8 @@
 """Takes away from this process all that a policy does not need, and says what the kernel could not take away.
 
-Everything has to be imported before: afterwards no file can be opened. The order matters: descriptors and environment first,
-privileges, limits, then the walls of the kernel, seccomp last since it forbids the calls that set up the others.
+Everything has to be imported before: afterwards no file can be opened. The order matters: descriptors and
+environment first, privileges, limits, then the walls of the kernel, seccomp last since it forbids the calls
+that set up the others.
 """
 
 from __future__ import annotations

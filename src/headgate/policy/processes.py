@@ -1,18 +1,21 @@
-"""The processes of the policy host as the engine holds them: how they start, what waits to be sent to them, how they die."""
+"""The processes of the policy host as the engine holds them: how they start, what waits to be sent to them,
+how they die.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import msgspec
 
 from headgate.policy.child import ChildSettings, Hello
-from headgate.policy.wire import ASK, FEED, FORKED, HELLO, LOAD, MAX_REPLY, Channel
+from headgate.policy.stopwatch import seconds
+from headgate.policy.wire import ASK, FEED, FORKED, HELLO, LOAD, Channel
 
 # Feeds are collected up to here before they are sent on their own; a question takes them along sooner.
 FEED_BYTES = 64 << 10
@@ -21,16 +24,24 @@ BEHIND_BYTES = 4 << 20
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
-def _spawn(module: str, settings: ChildSettings) -> tuple[subprocess.Popen[bytes], Channel]:
-    """Start a module of ours on a socket, with nothing of the engine's environment but where Python finds its code."""
+def _spawn(module: str, settings: ChildSettings) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a module of ours on a socket, with nothing of the engine's environment but where Python finds its
+    code.
+    """
     ours, theirs = socket.socketpair()
     arguments = [sys.executable, "-m", module, str(theirs.fileno()), msgspec.json.encode(settings).decode()]
     environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONHASHSEED": "0"}
-    process = subprocess.Popen(
-        arguments, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, cwd="/", start_new_session=True
-    )  # noqa: S603 - our own interpreter, our own module
+    # The interpreter that runs us and a module of ours: nothing here comes from outside.
+    process = subprocess.Popen(  # noqa: S603
+        arguments,
+        pass_fds=[theirs.fileno()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
     theirs.close()
-    return process, Channel(ours, MAX_REPLY)
+    return process, ours
 
 
 class Peer:
@@ -70,8 +81,8 @@ class HostProcess(Peer):
     """The trusted host."""
 
     def __init__(self, settings: ChildSettings) -> None:
-        self._process, channel = _spawn("headgate.policy.host_main", settings)
-        super().__init__(channel)
+        self._process, sock = _spawn("headgate.policy.host_main", settings)
+        super().__init__(Channel(sock, takes_fds=True))
         self.pid = self._process.pid
         self.said_hello = False
 
@@ -111,7 +122,7 @@ class Child(Peer):
     def __init__(self, channel: Channel, pid: int) -> None:
         super().__init__(channel)
         self.pid = pid
-        self.born = time.monotonic()
+        self.born = seconds()
         self.hello: Hello | None = None
         self.spent_us = 0
 
@@ -146,10 +157,8 @@ class ForkedChild(Child):
     def kill(self) -> None:
         """End it at once; it may be gone already."""
         if self._pidfd is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             os.close(self._pidfd)
             self._pidfd = None
         self.channel.close()
@@ -159,10 +168,10 @@ class SpawnedChild(Child):
     """A child without a fork server: slower to start, told everything from the beginning."""
 
     def __init__(self, settings: ChildSettings, state: bytes, source: bytes) -> None:
-        self._process, channel = _spawn("headgate.policy.child", settings)
-        super().__init__(channel, self._process.pid)
-        channel.send(FEED, state)
-        channel.send(LOAD, source)
+        self._process, sock = _spawn("headgate.policy.child", settings)
+        super().__init__(Channel(sock), self._process.pid)
+        self.channel.send(FEED, state)
+        self.channel.send(LOAD, source)
 
     def kill(self) -> None:
         """End it at once and reap it."""

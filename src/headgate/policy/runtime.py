@@ -1,8 +1,8 @@
 """One Lua runtime: the mirror, the sandbox and the loaded policies.
 
-Used in the trusted host, in the locked-down child, by the validator and for replays. Only byte strings and numbers cross the
-border: no Python object is ever visible in Lua. It bounds nothing in time; whoever runs foreign code here does so in a process
-that can be killed.
+Used in the trusted host, in the locked-down child, by the validator and for replays. Only byte strings and
+numbers cross the border: no Python object is ever visible in Lua. It bounds nothing in time; whoever runs
+foreign code here does so in a process that can be killed.
 """
 
 from __future__ import annotations
@@ -19,28 +19,9 @@ from headgate.policy.deltas import Answer, Delta, Question, decode_answer, encod
 MAX_SOURCE_BYTES = 1 << 20
 PLATFORM, USER = "platform", "user"
 _PARTS = (
-    "codec", "views", "queue", "mirror", "fleet", "helpers", "victims", "effects", "sandbox", "speech", "policies", "asking", "deltas",
-)  # fmt: skip
-# The trusted parts get the language's own library as their private globals; the real globals are emptied once they are loaded.
-_OPEN = b"""
-local hg, own, load, setfenv, G = {}, {}, loadstring, setfenv, _G
-hg.meta_of, hg.runtime = debug.getmetatable, jit.version
-for name, value in pairs(_G) do own[name] = value end
-own._G, own.python = nil, nil
-function hg.part(source, name) return setfenv(assert(load(source, "=" .. name)), own)(hg) end
-function hg.close()
-  hg.sandbox.verify()
-  local loaded, preload = package.loaded, package.preload
-  for name in pairs(loaded) do if name ~= "_G" then loaded[name] = nil end end
-  for name in pairs(preload) do preload[name] = nil end
-  for _, name in ipairs({ "os", "io", "package", "require", "module", "load", "loadfile", "dofile", "jit", "coroutine" }) do
-    own[name] = nil
-  end
-  for name in next, G do G[name] = nil end
-end
-return hg.part, hg.close, function(...) return hg.feed(...) end, function(...) return hg.policies.load(...) end,
-  function(...) return hg.policies.check_syntax(...) end, hg.runtime
-"""
+    *("codec", "views", "queue", "mirror", "fleet", "helpers", "victims", "effects"),
+    *("sandbox", "speech", "policies", "asking", "deltas"),
+)
 
 
 class PolicyRefused(ValueError):
@@ -83,7 +64,7 @@ class Runtime:
             encoding=None, register_eval=False, register_builtins=False, unpack_returned_tuples=False,
             attribute_filter=_no_attributes, max_memory=0 if bounded else None,
         )  # fmt: skip
-        part, close, self._feed, self._load, self._check, name = self._lua.execute(_OPEN)
+        part, close, self._collect, self._feed, self._load, self._check, name = self._lua.execute(lua_source("open"))
         for file in _PARTS:
             part(lua_source(file), file.encode())
         close()
@@ -98,6 +79,10 @@ class Runtime:
         """Allow this much for policies on top of what is in use now, and this much for the mirror to grow."""
         self._lua.set_max_memory(self.memory_used() + heap_bytes + mirror_bytes, total=True)
 
+    def collect(self) -> None:
+        """Clear away what a big change left, so that no decision has to."""
+        self._collect()
+
     def load(self, source: str | bytes, who: str = USER) -> None:
         """Compile a policy and run its main chunk once; `PolicyRefused` says what is wrong and where."""
         data = source.encode() if isinstance(source, str) else source
@@ -111,7 +96,9 @@ class Runtime:
         raise PolicyRefused(kind, text, line, column)
 
     def _column(self, data: bytes, line: int, text: str) -> int:
-        """The parser names the token but not its place: it is the last one before which the text is still unfinished."""
+        """The parser names the token but not its place: it is the last one before which the text is still
+        unfinished.
+        """
         lines = data.split(b"\n")
         start = sum(len(part) + 1 for part in lines[: line - 1])
         row = lines[line - 1]
@@ -143,7 +130,7 @@ class Runtime:
 def refuse_at_sight(data: bytes) -> None:
     """What no parser has to see: too long, compiled, or not text."""
     if len(data) > MAX_SOURCE_BYTES:
-        raise PolicyRefused("size", f"the source has {len(data)} bytes, at most {MAX_SOURCE_BYTES} are allowed")
+        raise PolicyRefused("size", f"{len(data)} bytes of source, at most {MAX_SOURCE_BYTES} are allowed")
     if data[:1] == b"\x1b":
         raise PolicyRefused("bytecode", "compiled Lua is refused")
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
 from headgate.policy.processes import Child
+from headgate.policy.stopwatch import seconds
 
 
 class Seat:
-    """A policy in charge, or one about to be. Deltas told while its child is being forked are kept for the child."""
+    """A policy in charge, or one about to be. Deltas told while its child is being forked are kept for the
+    child.
+    """
 
     def __init__(self, source: bytes, version: str) -> None:
         self.source = source
@@ -50,4 +51,4 @@ class Seat:
 
     def overdue(self, limit_s: float) -> bool:
         """Whether the child should have said hello by now."""
-        return self.child is not None and self.child.hello is None and time.monotonic() > self.child.born + limit_s
+        return self.child is not None and self.child.hello is None and seconds() > self.child.born + limit_s

@@ -1,6 +1,8 @@
-"""A system-call filter written by hand: an allow-list for one process with one socket; anything else kills the process.
+"""A system-call filter written by hand: an allow-list for one process with one socket; anything else kills
+the process.
 
-A policy that somehow reached native code could compute, talk on its own socket and end: it has no file, no process, no network.
+A policy that somehow reached native code could compute, talk on its own socket and end: it has no file, no
+process, no network.
 """
 
 from __future__ import annotations

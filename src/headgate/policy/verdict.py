@@ -1,4 +1,6 @@
-"""What the engine gets for a question: the actions, who decided them, and why it was not the user's policy, if it was not."""
+"""What the engine gets for a question: the actions, who decided them, and why it was not the user's policy,
+if it was not.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class FailureKind(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """One decision. `answer` is the one that counts; `refused` keeps what the user's policy said when that was not it."""
+    """One decision. `answer` is the one that counts; `refused` keeps what the user's policy said when that
+    was not it.
+    """
 
     answer: Answer
     actions: list[Action]

@@ -51,14 +51,17 @@ class Inbox:
 
 
 class Channel:
-    """The engine's end of a connection: never blocks, in neither direction."""
+    """The engine's end of a connection: never blocks, in neither direction. Only the host may hand over
+    descriptors.
+    """
 
-    def __init__(self, sock: socket.socket, limit: int = MAX_REPLY) -> None:
+    def __init__(self, sock: socket.socket, *, takes_fds: bool = False) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.fds: list[int] = []
         self.closed = False
-        self._inbox = Inbox(limit)
+        self._takes_fds = takes_fds
+        self._inbox = Inbox(MAX_REPLY)
         self._out = bytearray()
 
     def fileno(self) -> int:
@@ -95,8 +98,7 @@ class Channel:
         """All whole frames that have arrived; sets `closed` at the end of the stream."""
         try:
             while True:
-                data, fds, _flags, _addr = socket.recv_fds(self.sock, 1 << 16, 4)
-                self.fds += fds
+                data = self._read()
                 if not data:
                     self.closed = True
                     break
@@ -111,6 +113,13 @@ class Channel:
         while (item := self._inbox.pop()) is not None:
             frames.append(item)
         return frames
+
+    def _read(self) -> bytes:
+        if not self._takes_fds:
+            return self.sock.recv(1 << 16)
+        data, fds, _flags, _address = socket.recv_fds(self.sock, 1 << 16, 4)
+        self.fds += fds
+        return data
 
     def close(self) -> None:
         """Let go of the socket."""
