@@ -66,9 +66,11 @@ local function write_table(value, depth)
     for i = 1, n do write(value[i], depth + 1) end
     return
   end
+  for k in next, value do
+    if type(k) ~= "string" then refuse("keys have to be strings") end
+  end
   codec.map(total)
   for k, v in sandbox.base.pairs(value) do
-    if type(k) ~= "string" then refuse("keys have to be strings") end
     write(k, depth + 1)
     write(v, depth + 1)
   end
@@ -99,7 +101,8 @@ local appliers = {
   batch = function(a)
     if type(a.actions) ~= "table" then return false end
     for i = 1, #a.actions do
-      if not apply(a.actions[i]) then return false end
+      local one = a.actions[i]
+      if type(one) ~= "table" or one.action == "batch" or not apply(one) then return false end
     end
     return #a.actions > 0
   end,
@@ -117,6 +120,7 @@ local function collect(schedule, question, answers)
   for i = 1, question.max_answers do
     local answer = schedule(context)
     if answer == nil then return "wait" end
+    if is_list(answer) then refuse("a list of the context is not an answer") end
     if type(answer) ~= "table" then refuse("an answer has to be a table, not a " .. type(answer)) end
     if is_record(answer) then refuse("a view is not an answer; use its id") end
     answers[i] = answer

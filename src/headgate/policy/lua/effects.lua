@@ -106,14 +106,22 @@ function M.evict(worker_id)
   return true
 end
 
+local function gpu_of(pool, gpu_id)
+  for _, gpu in ipairs(pool.gpus) do
+    if gpu.id == gpu_id then return gpu end
+  end
+  return nil
+end
+
 -- A worker on its way: it holds its VRAM already, and shows that its model need not be started twice.
 function M.start_worker(model_ref, pool_id, gpu_id)
   local pool = fleet.by_pool[pool_id]
-  if not pool then return false end
-  local model = fleet.by_model[fleet.resolve(model_ref) or false]
-  for _, gpu in ipairs(pool.gpus) do
-    if gpu.id == gpu_id and model and model.public.vram then set(gpu, "vram_free", gpu.vram_free - model.public.vram) end
-  end
+  if not pool or type(model_ref) ~= "string" then return false end
+  local model, gpu = fleet.by_model[fleet.resolve(model_ref)], gpu_of(pool, gpu_id)
+  if gpu_id ~= nil and not gpu then return false end
+  local vram = model and model.public.vram or 0
+  if gpu and gpu.vram_free < vram then return false end
+  if gpu then set(gpu, "vram_free", gpu.vram_free - vram) end
   note(CALL, fleet.expect_worker(pool, model_ref, gpu_id), false)
   return true
 end
@@ -122,13 +130,15 @@ end
 function M.preempt(job_id, victims)
   local slot = mirror.slot_of[job_id]
   if not slot or not mirror.is_queued(slot) then return false end
-  local wanted = {}
+  local wanted, found = {}, {}
   for i = 1, #victims do wanted[victims[i]] = true end
   for _, rec in ipairs(fleet.workers()) do
     for _, job in ipairs(rec.running) do
-      if wanted[job.id] then set(job, "stopping", true) end
+      if wanted[job.id] then found[#found + 1] = job end
     end
   end
+  if #found == 0 or #found ~= #victims then return false end
+  for i = 1, #found do set(found[i], "stopping", true) end
   take(slot)
   return true
 end

@@ -23,7 +23,10 @@ function M.load(who, source, name)
   local chunk, message = loadstring(source, "=" .. name)
   if not chunk then return "syntax", message end
   local ok, schedule = pcall(instantiate, chunk)
-  if not ok then return "error", sandbox.base.tostring(schedule) end
+  if not ok then
+    local message = sandbox.base.tostring(schedule)
+    return message:find("not enough memory", 1, true) and "memory" or "error", message
+  end
   if type(schedule) ~= "function" then return "schedule", "the policy defines no function schedule(context)" end
   chunks[who], sources[who] = chunk, source
   return nil
