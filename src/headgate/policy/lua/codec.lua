@@ -42,7 +42,13 @@ local function uint(n)
   return v * 4294967296 + (((b[p + 4] * 256 + b[p + 5]) * 256 + b[p + 6]) * 256 + b[p + 7])
 end
 
-local function int(n)
+-- The sign belongs to the high half: the whole of a negative 64-bit number would lose its last digits in a double.
+local int
+function int(n)
+  if n == 8 then
+    local high = int(4)
+    return high * 4294967296 + uint(4)
+  end
   local v, top = uint(n), 2 ^ (8 * n - 1)
   if v >= top then v = v - 2 * top end
   return v
@@ -117,24 +123,28 @@ function M.array_size()
   error("wire: a record was expected")
 end
 
-local function skip()
+-- Lua reads `pos` before it calls what moves it, so lengths are taken first.
+local function hop(n) pos = pos + n end
+local skip
+local function skip_many(n) for _ = 1, n do skip() end end
+function skip()
   local b = buf[pos]
   pos = pos + 1
   if b < 0x80 or b >= 0xe0 or (b >= 0xc0 and b <= 0xc3) then return end
-  if b < 0x90 then for _ = 1, 2 * (b - 0x80) do skip() end return end
-  if b < 0xa0 then for _ = 1, b - 0x90 do skip() end return end
-  if b < 0xc0 then pos = pos + b - 0xa0 return end
-  if b == 0xd9 or b == 0xc4 then pos = pos + uint(1) return end
-  if b == 0xda or b == 0xc5 then pos = pos + uint(2) return end
-  if b == 0xdb or b == 0xc6 then pos = pos + uint(4) return end
-  if b >= 0xcc and b <= 0xcf then pos = pos + bit.lshift(1, b - 0xcc) return end
-  if b >= 0xd0 and b <= 0xd3 then pos = pos + bit.lshift(1, b - 0xd0) return end
-  if b == 0xcb then pos = pos + 8 return end
-  if b == 0xca then pos = pos + 4 return end
-  if b == 0xdc then for _ = 1, uint(2) do skip() end return end
-  if b == 0xdd then for _ = 1, uint(4) do skip() end return end
-  if b == 0xde then for _ = 1, 2 * uint(2) do skip() end return end
-  if b == 0xdf then for _ = 1, 2 * uint(4) do skip() end return end
+  if b < 0x90 then return skip_many(2 * (b - 0x80)) end
+  if b < 0xa0 then return skip_many(b - 0x90) end
+  if b < 0xc0 then return hop(b - 0xa0) end
+  if b == 0xd9 or b == 0xc4 then return hop(uint(1)) end
+  if b == 0xda or b == 0xc5 then return hop(uint(2)) end
+  if b == 0xdb or b == 0xc6 then return hop(uint(4)) end
+  if b >= 0xcc and b <= 0xcf then return hop(bit.lshift(1, b - 0xcc)) end
+  if b >= 0xd0 and b <= 0xd3 then return hop(bit.lshift(1, b - 0xd0)) end
+  if b == 0xcb then return hop(8) end
+  if b == 0xca then return hop(4) end
+  if b == 0xdc then return skip_many(uint(2)) end
+  if b == 0xdd then return skip_many(uint(4)) end
+  if b == 0xde then return skip_many(2 * uint(2)) end
+  if b == 0xdf then return skip_many(2 * uint(4)) end
   error("wire: byte " .. b .. " is not a value")
 end
 
