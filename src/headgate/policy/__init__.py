@@ -1,0 +1,1 @@
+"""Policies: the rules and scripts that answer what happens next."""
