@@ -45,7 +45,8 @@ def read_action(node: Node, path: str, notes: Notes) -> Action | None:
     reader = _READERS.get(key.text)
     if reader is None:
         hint = nearest(key.text, ACTIONS)
-        notes.add("unknown-action", key.start, f"unknown action {shown(key.text)}", path=path, suggestion=hint)
+        message = f"unknown action {shown(key.text)}"
+        notes.add("unknown-action", key.start, message, path=path, suggestion=hint)
         return None
     failures = len(notes.found)
     action = reader(value, f"{path}.{key.text}", notes)
@@ -105,7 +106,8 @@ def _preempt(node: Node, path: str, notes: Notes) -> Action | None:
     if not isinstance(classes, Sequence) or not classes.items:
         if isinstance(node, Mapping):
             message = f"preempt takes classes, a list of {', '.join(CLASSES)}"
-            notes.add("missing-key" if classes is None else "wrong-type", (classes or node).start, message, path=path)
+            code = "missing-key" if classes is None else "wrong-type"
+            notes.add(code, (classes or node).start, message, path=path)
         return None
     found = [_one_of(item, CLASSES, f"{path}.classes[{at}]", notes) for at, item in enumerate(classes.items)]
     return Preempt(tuple(dict.fromkeys(name for name in found if name is not None)))

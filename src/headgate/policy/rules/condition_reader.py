@@ -22,7 +22,13 @@ from headgate.policy.rules.vocabulary import (
 
 SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(KB|MB|GB|KiB|MiB|GiB)")
 LARGEST_EXACT = 2**53
-_KIND_WORDS = {"text": "text", "number": "a number", "any": "text, a number or true/false"}
+_KIND_WORDS = {
+    "text": "text",
+    "number": "a number",
+    "any": "text, a number or true/false",
+    "list": "a list",
+    "map": "a map",
+}
 
 
 def read_condition(node: Node, path: str, notes: Notes) -> Condition | None:
@@ -31,7 +37,8 @@ def read_condition(node: Node, path: str, notes: Notes) -> Condition | None:
         if node.value == "always":
             return Always()
         hint = nearest(node.text, ["always"])
-        notes.add("wrong-type", node.start, "a condition is 'always' or a mapping", path=path, suggestion=hint)
+        message = "a condition is 'always' or a mapping"
+        notes.add("wrong-type", node.start, message, path=path, suggestion=hint)
         return None
     if isinstance(node, Sequence):
         notes.add("wrong-type", node.start, "a condition is 'always' or a mapping; use all: [...]", path=path)
@@ -80,7 +87,7 @@ def _grouping(
 
 def _unknown_field(key: Scalar, path: str, notes: Notes) -> None:
     if key.text in OPERATORS:
-        message = f"the operator {shown(key.text)} belongs below a field, as in job.units: {{{key.text}: ...}}"
+        message = f"{shown(key.text)} belongs below a field, as in job.units: {{{key.text}: ...}}"
         notes.add("unknown-field", key.start, message, path=path)
         return
     hint = nearest(key.text, (*FIELDS, *GROUPINGS))
@@ -104,11 +111,12 @@ def _comparison(
 ) -> Comparison | None:
     if operator.text not in OPERATORS:
         hint = nearest(operator.text, OPERATORS)
-        notes.add("unknown-operator", operator.start, f"unknown operator {shown(operator.text)}", path=path, suggestion=hint)
+        message = f"unknown operator {shown(operator.text)}"
+        notes.add("unknown-operator", operator.start, message, path=path, suggestion=hint)
         return None
     if operator.text not in field.operators:
-        what = {"list": "a list", "map": "a map", "any": "a value"}.get(field.kind, _KIND_WORDS.get(field.kind, ""))
-        message = f"{name} is {what}; {operator.text} does not apply (use {', '.join(field.operators)})"
+        applicable = ", ".join(field.operators)
+        message = f"{name} is {_KIND_WORDS[field.kind]}; {operator.text} does not apply (use {applicable})"
         notes.add("wrong-operator", operator.start, message, path=path)
         return None
     value = _OPERANDS.get(operator.text, _single)(field, operator.text, operand, path, notes)
@@ -176,7 +184,8 @@ def _single(field: Field, operator: str, operand: Node, path: str, notes: Notes)
         notes.add("wrong-type", operand.start, message, path=path, suggestion="exists")
         return None
     if not _representable(value):
-        notes.add("bad-number", operand.start, f"{shown(operand.text)} is not a number Lua can hold exactly", path=path)
+        message = f"{shown(operand.text)} is not a number that Lua can hold exactly"
+        notes.add("bad-number", operand.start, message, path=path)
         return None
     if not _suits(field, operator, value):
         expected = "a number" if operator in _ORDERING else _KIND_WORDS[field.kind]

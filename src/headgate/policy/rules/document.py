@@ -54,13 +54,13 @@ def decode(source: str | bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, D
     size = len(source) if isinstance(source, bytes) or len(source) > limits.max_bytes else _encoded(source)
     if size > limits.max_bytes:
         return "", Diagnostic("too-large", f"the source is larger than {limits.max_bytes} bytes", 1, 1)
-    if isinstance(source, bytes):
-        try:
-            source = source.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = source.count(b"\n", 0, error.start) + 1
-            return "", Diagnostic("not-utf8", f"byte {error.start} is not UTF-8 text", line, 1)
-    return source.removeprefix("\ufeff"), None
+    if isinstance(source, str):
+        return source.removeprefix("\ufeff"), None
+    try:
+        return source.decode("utf-8").removeprefix("\ufeff"), None
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        return "", Diagnostic("not-utf8", f"byte {error.start} is not UTF-8 text", line, 1)
 
 
 def _encoded(text: str) -> int:

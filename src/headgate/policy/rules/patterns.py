@@ -1,7 +1,7 @@
 """`matches`: a subset of regular expressions, translated to Lua patterns.
 
-Understood: literals, `.`, classes, `\\d \\w \\s` and their negations, `* + ? *? +?` and `{n}`, `{n,}`, `{n,m}` on
-single characters, `^` and `$` at the ends, groups and alternatives that carry no quantifier.
+Understood: literals, `.`, classes, `\\d \\w \\s` and their negations, `* + ? *? +?` and `{n}`, `{n,}`, `{n,m}`
+on single characters, `^` and `$` at the ends, groups and alternatives that carry no quantifier.
 Lua patterns have no alternatives, so `a(b|c)` becomes two patterns, of which one must match.
 """
 
@@ -89,7 +89,7 @@ class _Parser:
             raise PatternError("missing ')'", start)
         self.at, self._depth = self.at + 1, self._depth - 1
         if self._peek() in ("*", "+", "?", "{"):
-            raise PatternError("a group cannot be repeated; Lua patterns repeat single characters only", self.at)
+            raise PatternError("a group cannot be repeated, only a single character", self.at)
         return branches
 
     def _repeated(self) -> tuple[_Piece, ...]:

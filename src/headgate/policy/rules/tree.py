@@ -107,7 +107,8 @@ def compose(text: str, notes: Notes, limits: Limits) -> Node | None:
         problem = error.problem or error.context or "cannot be read"
         notes.add("yaml-syntax", mark.index if mark else 0, f"not valid YAML: {problem}")
     except ReaderError as error:
-        notes.add("yaml-syntax", error.position, f"not valid YAML: character #x{error.character:04x} is not allowed")
+        message = f"not valid YAML: character #x{error.character:04x} is not allowed"
+        notes.add("yaml-syntax", error.position, message)
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         # the scanner trips over its own feet on some malformed escapes and directives
         notes.add("yaml-syntax", 0, f"not valid YAML: {type(error).__name__}: {str(error)[:200]}")
@@ -149,14 +150,15 @@ class _Composer:
         for event in _events(self._text, self._limits.max_depth):
             self._take(event)
         if self._root is None:
-            raise _RefusedError("empty-document", 0, "the document is empty; a policy begins with 'scheduler:'")
+            raise _RefusedError("empty-document", 0, "empty document; a policy begins with 'scheduler:'")
         return self._root
 
     def _take(self, event: ev.Event) -> None:
         if isinstance(event, ev.DocumentStartEvent):
             self._start_document(event)
         elif isinstance(event, ev.AliasEvent):
-            raise _RefusedError("alias-refused", event.start_mark.index, "aliases are not allowed in a policy")
+            offset = event.start_mark.index
+            raise _RefusedError("alias-refused", offset, "aliases are not allowed in a policy")
         elif isinstance(event, ev.NodeEvent):
             self._start_node(event)
         elif isinstance(event, ev.CollectionEndEvent):
@@ -165,15 +167,17 @@ class _Composer:
     def _start_document(self, event: ev.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _RefusedError("several-documents", event.start_mark.index, "a policy is one YAML document")
+            raise _RefusedError("several-documents", event.start_mark.index, "a policy is one document")
         if event.tags or event.version not in (None, (1, 2)):
-            raise _RefusedError("directive-refused", 0, "YAML directives other than %YAML 1.2 are not allowed")
+            raise _RefusedError(
+                "directive-refused", 0, "YAML directives other than %YAML 1.2 are not allowed"
+            )
 
     def _start_node(self, event: ev.NodeEvent) -> None:
         offset = event.start_mark.index
         if event.anchor:
             raise _RefusedError("anchor-refused", offset, "anchors are not allowed in a policy")
-        if event.tag:
+        if getattr(event, "tag", None):
             raise _RefusedError("tag-refused", offset, "tags are not allowed in a policy")
         self._nodes += 1
         if self._nodes > self._limits.max_nodes:
