@@ -19,7 +19,24 @@ from headgate.policy.rules.render import to_yaml
 from headgate.policy.rules.tree import Limits
 
 __all__ = [
-    "Compiled", "Diagnostic", "Limits", "Policy", "PolicySourceError", "Recovered", "Rule", "RuleEditError", "RuleLines",
-    "add_rule", "change_rule", "compile_source", "disable_rule", "enable_rule", "move_rule", "parse", "read_lua",
-    "remove_rule", "rename_rule", "to_yaml",
-]  # fmt: skip
+    "Compiled",
+    "Diagnostic",
+    "Limits",
+    "Policy",
+    "PolicySourceError",
+    "Recovered",
+    "Rule",
+    "RuleEditError",
+    "RuleLines",
+    "add_rule",
+    "change_rule",
+    "compile_source",
+    "disable_rule",
+    "enable_rule",
+    "move_rule",
+    "parse",
+    "read_lua",
+    "remove_rule",
+    "rename_rule",
+    "to_yaml",
+]

@@ -1,8 +1,8 @@
 """Conditions as Lua expressions, split by what they look at.
 
 A condition is a predicate over the world, a job and a worker. Its top-level terms are sorted by the most
-specific thing they need, so that each is tested as early as possible: the world once, a job once, a worker for
-each job.
+specific thing they need, so that each is tested as early as possible: the world once, a job once,
+a worker for each job.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _refusal(code: str, message: str, suggestion: str | None = None) -> RuleEdit
 
 
 def _unordered(value: Any) -> Any:
-    """Keys sorted, since an inserted key may stand elsewhere than expected; no rules and null are the same."""
+    """Keys sorted, since an inserted key may stand anywhere; no rules and null are the same."""
     if isinstance(value, dict):
         items = {key: _unordered(value[key]) for key in sorted(value)}
         return {key: [] if key == "rules" and item is None else item for key, item in items.items()}

@@ -1,7 +1,7 @@
 """`matches`: a subset of regular expressions, translated to Lua patterns.
 
-Understood: literals, `.`, classes, `\\d \\w \\s` and their negations, `* + ? *? +?` and `{n}`, `{n,}`, `{n,m}`
-on single characters, `^` and `$` at the ends, groups and alternatives that carry no quantifier.
+Understood: literals, `.`, classes, `\\d \\w \\s` and their negations, `* + ? *? +?` and `{n}`, `{n,}`,
+`{n,m}` on single characters, `^` and `$` at the ends, groups and alternatives that carry no quantifier.
 Lua patterns have no alternatives, so `a(b|c)` becomes two patterns, of which one must match.
 """
 
