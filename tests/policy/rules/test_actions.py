@@ -49,7 +49,9 @@ def test_a_selection_picks_its_worker(run: Any, build: Any, selection: str, expe
 def test_cache_affinity_prefers_the_loaded_model_to_the_cached_one(run: Any, build: Any) -> None:
     cached = build.pool(build.worker("cached"), cached_models=["m"])
     loaded = build.pool(build.worker("loaded", model_ref="m", current_jobs=["x"]), id="p2")
-    answer = run(dispatch("cache-affinity", "ignored"), queue=[build.job("j", model_ref="m")], pools=[cached, loaded])
+    answer = run(
+        dispatch("cache-affinity", "ignored"), queue=[build.job("j", model_ref="m")], pools=[cached, loaded]
+    )
     assert answer["worker_id"] == "loaded"
 
 
@@ -69,7 +71,9 @@ def test_model_match_decides_who_may_serve(
     run: Any, build: Any, match: str | None, models: list[str], expected: str | None
 ) -> None:
     workers = [build.worker(f"w{n}", model_ref=model) for n, model in enumerate(models)]
-    answer = run(dispatch("first", match), queue=[build.job("j", model_ref="m")], pools=[build.pool(*workers)])
+    answer = run(
+        dispatch("first", match), queue=[build.job("j", model_ref="m")], pools=[build.pool(*workers)]
+    )
     assert answer.get("worker_id") == expected
 
 
@@ -90,8 +94,14 @@ def test_only_ready_workers_with_a_free_slot_of_reachable_pools_are_chosen(run: 
 
 
 def test_jobs_over_quota_or_capacity_are_passed_over(run: Any, build: Any) -> None:
-    queue = [build.job("greedy", tenant="over-quota"), build.job("huge", units=11), build.job("fits", units=10)]
-    answer = run(dispatch("first"), queue=queue, pools=[build.pool(build.worker("w"))], metrics={"free_units": 10})
+    queue = [
+        build.job("greedy", tenant="over-quota"),
+        build.job("huge", units=11),
+        build.job("fits", units=10),
+    ]
+    answer = run(
+        dispatch("first"), queue=queue, pools=[build.pool(build.worker("w"))], metrics={"free_units": 10}
+    )
     assert answer["job_id"] == "fits"
 
 
@@ -126,7 +136,10 @@ def test_evict_picks_an_idle_worker(run: Any, build: Any) -> None:
     assert run(policy({"action": {"evict": {"worker_id": "working"}}}), pools=pools)["reason"] == "platform"
     recent = {"condition": {"worker.last_used_at": {"gt": 10}}, "action": {"evict": {"select": "lru"}}}
     assert run(policy(recent), pools=pools)["evict_worker_id"] == "rare"
-    for_vram = {"condition": {"job.units": 1, "tenant.weight": {"exists": False}}, "action": {"evict": {"select": "lru"}}}
+    for_vram = {
+        "condition": {"job.units": 1, "tenant.weight": {"exists": False}},
+        "action": {"evict": {"select": "lru"}},
+    }
     assert run(policy(for_vram), pools=pools, queue=[build.job("j")])["evict_worker_id"] == "stale"
     assert run(policy(for_vram), pools=pools)["reason"] == "platform"
 

@@ -162,7 +162,10 @@ def test_many_rules_exceed_no_limit_of_lua(run: Any) -> None:
 
 
 def test_two_names_that_look_alike_get_two_functions() -> None:
-    rules = [{"name": name, "condition": "always", "action": {"dispatch": {}}} for name in ("a b", "a-b", "日本", "—")]
+    rules = [
+        {"name": name, "condition": "always", "action": {"dispatch": {}}}
+        for name in ("a b", "a-b", "日本", "—")
+    ]
     lua = compile_source(json.dumps({"scheduler": {"name": "p", "rules": rules}})).lua
     for function in ("rule_a_b(", "rule_a_b_2(", "rule_unnamed(", "rule_unnamed_2("):
         assert f"local function {function}" in lua

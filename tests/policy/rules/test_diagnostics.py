@@ -62,7 +62,11 @@ CASES = [
     ("empty-name", None, f"{HEAD}    - name: §''\n      condition: always\n      action: {{wait: {{}}}}\n"),
     ("empty-name", None, "scheduler: {name: §'  ', rules: []}"),
     ("bad-name", None, 'scheduler: {name: §"a\\nb", rules: []}'),
-    ("duplicate-rule", None, rule(more="    - name: §r\n      condition: always\n      action: {wait: {}}\n")),
+    (
+        "duplicate-rule",
+        None,
+        rule(more="    - name: §r\n      condition: always\n      action: {wait: {}}\n"),
+    ),
     ("duplicate-key", None, rule(more="      §action: {wait: {}}\n")),
     ("bad-version", None, "scheduler:\n  version: §one\n  name: p\n  rules: []\n"),
     ("alias-refused", None, rule("§*x")),
@@ -109,7 +113,9 @@ def test_a_rule_behind_a_catch_all_is_warned_of_and_still_compiles() -> None:
     more = "    - name: late\n      condition: always\n      action: {dispatch: {}}\n"
     policy, diagnostics = parse(rule(more=more))
     assert policy is not None
-    assert [(note.code, note.severity, note.line) for note in diagnostics] == [("unreachable-rule", "warning", 7)]
+    assert [(note.code, note.severity, note.line) for note in diagnostics] == [
+        ("unreachable-rule", "warning", 7)
+    ]
     assert compile_source(rule(more=more)).warnings == tuple(diagnostics)
     disabled = more + "      enabled: false\n"
     assert parse(rule(more=disabled))[1] == []

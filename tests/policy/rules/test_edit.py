@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +64,8 @@ NEW = {"name": "new", "condition": {"job.units": {"gt": 4}}, "action": {"wait": 
 
 
 def rule_names(source: str) -> list[str]:
-    return [line.split("name:")[1].split(",")[0].split("#")[0].strip(" '\"") for line in source.splitlines() if "name:" in line][1:]
+    lines = [line.split("name:")[1] for line in source.splitlines() if "name:" in line]
+    return [line.split(",")[0].split("#")[0].strip(" '\"") for line in lines][1:]
 
 
 def test_the_document_of_these_tests_is_sound_but_for_its_unknown_key() -> None:
@@ -73,8 +75,6 @@ def test_the_document_of_these_tests_is_sound_but_for_its_unknown_key() -> None:
 
 def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
     """Lines taken out and lines put in, where the rest keeps its order."""
-    import difflib
-
     diff = list(difflib.ndiff(before.splitlines(), after.splitlines()))
     return [line[2:] for line in diff if line[0] == "-"], [line[2:] for line in diff if line[0] == "+"]
 
@@ -175,14 +175,21 @@ def test_rules_can_come_from_nothing_and_go_to_nothing() -> None:
         policy, diagnostics = parse(edited)
         assert policy is not None, (edited, diagnostics)
         assert [rule.name for rule in policy.rules] == ["new"]
-        assert parse(remove_rule(edited, "new"))[0] == parse(empty.replace("rules:\n", "rules: []\n"))[0] or empty.endswith("rules:")
+        emptied, _ = parse(remove_rule(edited, "new"))
+        assert emptied is not None
+        assert emptied.rules == ()
 
 
 def test_flow_documents_are_edited_in_place() -> None:
-    source = "scheduler: {name: p, rules: [{name: a, condition: always, action: {wait: {}}}, {name: b, condition: always, action: {wait: {}}}]}\n"
+    rules = (
+        "{name: a, condition: always, action: {wait: {}}}, {name: b, condition: always, action: {wait: {}}}"
+    )
+    source = f"scheduler: {{name: p, rules: [{rules}]}}\n"
     assert move_rule(move_rule(source, "b", 0), "b", 1) == source
     assert enable_rule(disable_rule(source, "a"), "a") == source
-    assert rule_names("name:\n" + remove_rule(source, "a").replace("{name: b", "\n{name: b"))[-1] == "b"
+    without, _ = parse(remove_rule(source, "a"))
+    assert without is not None
+    assert [rule.name for rule in without.rules] == ["b"]
     edited = add_rule(source, 2, NEW)
     policy, _ = parse(edited)
     assert policy is not None
@@ -193,7 +200,6 @@ EDITS: list[Callable[[str, str], str]] = [
     lambda source, name: change_rule(source, name, name=name),
     lambda source, name: enable_rule(source, name),
     lambda source, name: enable_rule(disable_rule(source, name), name),
-    lambda source, name: disable_rule(disable_rule(source, name), name).replace("XX", ""),
     lambda source, name: rename_rule(rename_rule(source, name, "other"), "other", name),
     lambda source, name: move_rule(source, name, NAMES.index(name)),
 ]
@@ -205,7 +211,7 @@ EDITS: list[Callable[[str, str], str]] = [
 def test_an_edit_that_changes_nothing_returns_the_same_bytes(name: str, newline: str, ending: str) -> None:
     source = ("\ufeff" + DOCUMENT).replace("\n", newline)
     source = source if ending else source.removesuffix(f"# the end{newline}").removesuffix(newline)
-    for edit in (*EDITS[:3], *EDITS[4:]):
+    for edit in EDITS:
         assert edit(source, name) == source
     once = disable_rule(source, name)
     assert disable_rule(once, name) == once != source
@@ -257,7 +263,9 @@ CONDITIONS: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(NAMES), CONDITIONS, st.text(max_size=30), st.sampled_from(["\n", "\r\n"]))
-def test_any_change_is_kept_and_touches_no_other_rule(name: str, condition: Any, lua: str, newline: str) -> None:
+def test_any_change_is_kept_and_touches_no_other_rule(
+    name: str, condition: Any, lua: str, newline: str
+) -> None:
     source = DOCUMENT.replace("\n", newline)
     # the edit reads its own result and refuses to hand out anything else than what was asked for
     edited = change_rule(source, name, condition=condition, action={"lua": lua}, description=lua or None)

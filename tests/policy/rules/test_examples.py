@@ -96,7 +96,10 @@ def test_a_policy_without_priority_and_fallback_falls_through_to_the_platform(ru
     batch = build.job("b", priority="batch", model_ref="m")
     pools = [build.pool(build.worker("w", model_ref="m"))]
     assert run(BATCH_OPTIMIZED, queue=[batch], pools=pools)["worker_id"] == "w"
-    assert run(BATCH_OPTIMIZED, queue=[build.job("n")], pools=pools) == {"action": "wait", "reason": "platform"}
+    assert run(BATCH_OPTIMIZED, queue=[build.job("n")], pools=pools) == {
+        "action": "wait",
+        "reason": "platform",
+    }
 
 
 def test_group_fields_scan_groups_and_other_fields_scan_the_queue() -> None:

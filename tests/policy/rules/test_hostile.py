@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from headgate.policy.rules import Limits, compile_source, parse
 from headgate.policy.rules.vocabulary import ACTIONS, FIELDS, GROUPINGS, OPERATORS
 
-BOMB = "a0: &a0 [x, x]\n" + "".join(
-    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
-)
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
 
 
 def test_an_alias_bomb_is_refused_at_its_first_anchor_before_anything_expands() -> None:
@@ -98,13 +96,17 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.text(max_size=8)
 TREES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=12
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
 )
 
 
 @settings(max_examples=300, deadline=None)
 @given(TREES, TREES)
-def test_any_structure_in_a_rule_gives_a_policy_that_compiles_or_diagnostics(condition: Any, action: Any) -> None:
+def test_any_structure_in_a_rule_gives_a_policy_that_compiles_or_diagnostics(
+    condition: Any, action: Any
+) -> None:
     rule = {"name": "r", "condition": condition, "action": action}
     source = json.dumps({"scheduler": {"name": "p", "rules": [rule]}}, allow_nan=True)
     policy, diagnostics = parse(source)

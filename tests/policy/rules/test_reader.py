@@ -44,9 +44,11 @@ COMPARISONS = st.one_of(
 )  # fmt: skip
 CONDITIONS: st.SearchStrategy[Condition] = st.recursive(
     st.just(Always()) | COMPARISONS,
-    lambda inner: st.builds(Not, inner)
-    | st.builds(All, st.lists(inner, min_size=1, max_size=3).map(tuple))
-    | st.builds(AnyOf, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    lambda inner: (
+        st.builds(Not, inner)
+        | st.builds(All, st.lists(inner, min_size=1, max_size=3).map(tuple))
+        | st.builds(AnyOf, st.lists(inner, min_size=1, max_size=3).map(tuple))
+    ),
     max_leaves=6,
 )
 LUA = st.sampled_from(["return nil", "local s = [[\n  two\n]]\nreturn s\n", "-- rule 1: \"x\"\n-- then: {}\nreturn nil", "-- é\r\nreturn nil\n\n"])  # fmt: skip
@@ -117,7 +119,7 @@ def test_a_foreign_script_becomes_one_raw_card_that_still_runs(run: Any, build: 
 
 
 def test_the_same_source_gives_the_same_bytes_and_one_result() -> None:
-    source = 'scheduler: {name: p, rules: [{name: r, condition: {job.labels.x: 1}, action: {dispatch: }}]}'
+    source = "scheduler: {name: p, rules: [{name: r, condition: {job.labels.x: 1}, action: {dispatch: }}]}"
     first, second = CompileCache().compile(source), CompileCache().compile(source.encode())
     assert first == second
     assert first.lua == second.lua
@@ -163,5 +165,12 @@ def test_any_text_is_a_lua_literal(text: str) -> None:
 
 def test_names_that_look_like_code_stay_names(run: Any) -> None:
     name = '"] end os.exit() --[[ \\'
-    source = json.dumps({"scheduler": {"name": "--]]", "rules": [{"name": name, "condition": "always", "action": {"wait": {}}}]}})
+    source = json.dumps(
+        {
+            "scheduler": {
+                "name": "--]]",
+                "rules": [{"name": name, "condition": "always", "action": {"wait": {}}}],
+            }
+        }
+    )
     assert run(source)["rule"] == name

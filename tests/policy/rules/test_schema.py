@@ -81,7 +81,9 @@ def test_odd_documents_are_accepted_by_both_or_neither(source: Any) -> None:
     assert VALIDATOR.is_valid(source) == (parse(json.dumps(source))[0] is not None)
 
 
-KEYS = st.sampled_from(["all", "any", "not", "job.units", "job.name", "job.labels.x", "gt", "eq", "in", "exists"])
+KEYS = st.sampled_from(
+    ["all", "any", "not", "job.units", "job.name", "job.labels.x", "gt", "eq", "in", "exists"]
+)
 TREES = st.recursive(
     st.sampled_from(["always", "x", "8GB", 1, True, None]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2),

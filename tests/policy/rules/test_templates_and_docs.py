@@ -119,7 +119,11 @@ def test_the_reference_names_every_word() -> None:
 
 def test_the_reference_names_every_diagnostic_code() -> None:
     package = Path(str(files("headgate.policy.rules")))
-    source = "".join(path.read_text("utf-8") for path in sorted(package.glob("*.py")) if path.name != "edit.py")
-    codes = set(re.findall(r'(?:notes\.add|_note|add_in_block|Diagnostic|_RefusedError)\(\s*"([a-z0-9-]+)"', source))
+    source = "".join(
+        path.read_text("utf-8") for path in sorted(package.glob("*.py")) if path.name != "edit.py"
+    )
+    codes = set(
+        re.findall(r'(?:notes\.add|_note|add_in_block|Diagnostic|_RefusedError)\(\s*"([a-z0-9-]+)"', source)
+    )
     assert len(codes) > 20
     assert sorted(code for code in codes if f"`{code}`" not in REFERENCE) == []

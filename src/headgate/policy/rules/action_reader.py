@@ -92,13 +92,11 @@ def _start_worker(node: Node, path: str, notes: Notes) -> Action | None:
     if given is None:
         return StartWorker(model_ref, pool_id)
     gpu = _scalar(given)
-    if isinstance(gpu, bool) or not isinstance(gpu, int | str) or gpu == "" or gpu in range(-(2**53), 0):
+    whole = isinstance(gpu, int) and not isinstance(gpu, bool) and 0 <= gpu <= 2**53
+    if not whole and not (isinstance(gpu, str) and gpu):
         notes.add("wrong-type", given.start, "gpu_id is a number from 0 or a name", path=f"{path}.gpu_id")
         return None
-    if isinstance(gpu, int) and gpu > 2**53:
-        notes.add("bad-number", given.start, "gpu_id is too large", path=f"{path}.gpu_id")
-        return None
-    return StartWorker(model_ref, pool_id, gpu)
+    return StartWorker(model_ref, pool_id, gpu if isinstance(gpu, int | str) else None)
 
 
 def _preempt(node: Node, path: str, notes: Notes) -> Action | None:

@@ -43,9 +43,13 @@ def move_rule(source: str, name: str, index: int) -> str:
     target = _bounded(index, len(document.names) - 1)
     expected = list(document.rules)
     expected.insert(target, expected.pop(position))
+    if position == target:
+        return source
     slots = slots_of(document.layout, document.sequence)
     _end_with_break(document, slots)
-    slots.items.insert(target, slots.items.pop(position))
+    text = slots.items[position]
+    gap = _drop(slots, position)
+    _put_in(slots, target, text, gap)
     return document.finish(_as_it_ended(document, slots), expected)
 
 
@@ -181,9 +185,13 @@ def _inserted(document: _Document, position: int, new: dict[str, Any]) -> Slots:
         text = "".join(line + layout.newline for line in item_lines(new, indent))
         gap = next((gap for gap in slots.gaps if not gap.strip()), layout.newline)
         _end_with_break(document, slots)
+    _put_in(slots, position, text, gap)
+    return slots
+
+
+def _put_in(slots: Slots, position: int, text: str, gap: str) -> None:
     slots.items.insert(position, text)
     slots.gaps.insert(max(position - 1, 0), gap)
-    return slots
 
 
 def _first_rule(document: _Document, new: dict[str, Any]) -> str:
@@ -208,19 +216,22 @@ def _without_rules(document: _Document, slots: Slots) -> str:
     return slots.before[:colon] + " []" + slots.before[colon:] + slots.after
 
 
-def _drop(slots: Slots, position: int) -> None:
-    """Removes an item and one of the gaps beside it; what a gap says stays."""
+def _drop(slots: Slots, position: int) -> str:
+    """Removes an item and the gap beside it, which is returned; comments in that gap stay where they are."""
     slots.items.pop(position)
-    if position < len(slots.gaps):
-        says = slots.gaps.pop(position)
-        kept = (says.replace(",", "", 1) if slots.flow else says) if says.strip(", \t\r\n") else ""
-        if position:
-            slots.gaps[position - 1] += kept
-        else:
-            slots.before += kept
+    last = position == len(slots.gaps)
+    gap = slots.gaps.pop(position - 1 if last else position)
+    if not gap.strip(", \t\r\n"):
+        return gap
+    if slots.flow:
+        gap = gap.replace(",", "", 1)
+    if last:
+        slots.after = gap + slots.after
+    elif position:
+        slots.gaps[position - 1] += gap
     else:
-        says = slots.gaps.pop()
-        slots.after = (says if says.strip(", \t\r\n") and not slots.flow else "") + slots.after
+        slots.before += gap
+    return ", " if slots.flow else ""
 
 
 def _end_with_break(document: _Document, slots: Slots) -> None:

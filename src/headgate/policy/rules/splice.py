@@ -37,11 +37,12 @@ def same(left: Any, right: Any) -> bool:
 def mapping_splices(layout: Layout, mapping: Mapping, wanted: dict[str, Any]) -> list[Splice]:
     """Makes a mapping hold exactly `wanted`, leaving what is already so untouched."""
     splices: list[Splice] = []
+    first_kept = next(at for at, (key, _) in enumerate(mapping.entries) if key.text in wanted)
     for position, (key, old) in enumerate(mapping.entries):
         if key.text in wanted:
             splices += _value_splices(layout, key, old, wanted[key.text], flow=mapping.flow)
         else:
-            splices.append(_removal(layout, mapping, position))
+            splices.append(_removal(layout, mapping, position, first_kept))
     missing = {key: value for key, value in wanted.items() if mapping.get(key) is None}
     return splices + _insertions(layout, mapping, missing)
 
@@ -49,7 +50,7 @@ def mapping_splices(layout: Layout, mapping: Mapping, wanted: dict[str, Any]) ->
 def _value_splices(layout: Layout, key: Scalar, old: Node, new: Any, *, flow: bool) -> list[Splice]:
     if same(data(old), new):
         return []
-    if isinstance(old, Mapping) and isinstance(new, dict) and new and old.entries:
+    if isinstance(old, Mapping) and isinstance(new, dict) and _shares_keys(old, new):
         return mapping_splices(layout, old, new)
     if isinstance(old, Sequence) and isinstance(new, list) and _same_shape(old, new):
         pairs = zip(old.items, new, strict=True)
@@ -68,7 +69,14 @@ def _same_shape(old: Sequence, new: list[Any]) -> bool:
 def _same_kind(item: Node, value: Any) -> bool:
     if isinstance(item, Scalar):
         return isinstance(value, str | int | float | bool) and item.style not in ("|", ">")
-    return same(data(item), value) or (isinstance(item, Mapping) and isinstance(value, dict))
+    if isinstance(item, Mapping) and isinstance(value, dict):
+        return _shares_keys(item, value)
+    return same(data(item), value)
+
+
+def _shares_keys(mapping: Mapping, wanted: dict[str, Any]) -> bool:
+    """Whether something of a mapping stays; else it is replaced as a whole."""
+    return any(key.text in wanted for key, _ in mapping.entries)
 
 
 def _item_splices(layout: Layout, item: Node, value: Any) -> list[Splice]:
@@ -142,13 +150,13 @@ def _flow_insertion(mapping: Mapping, missing: dict[str, Any]) -> Splice:
     return Splice(at, at, f", {text}")
 
 
-def _removal(layout: Layout, mapping: Mapping, position: int) -> Splice:
+def _removal(layout: Layout, mapping: Mapping, position: int, first_kept: int) -> Splice:
     key, value = mapping.entries[position]
-    after = mapping.entries[position + 1][0].start if position + 1 < len(mapping.entries) else None
-    line = layout.line_start(key.start)
-    if not mapping.flow and layout.text[line : key.start].strip(" ") == "":
-        return Splice(line, layout.tail(value), "")
-    if after is not None:
-        return Splice(key.start, after, "")
-    start = mapping.entries[position - 1][1].end if position else key.start
-    return Splice(start, value.end, "")
+    first = mapping.entries[0][0]
+    starts_a_line = layout.text[layout.line_start(first.start) : first.start].strip(" ") == ""
+    if position < first_kept and (mapping.flow or not starts_a_line):
+        # the bracket or dash before the first key stays, so what follows moves up to it
+        return Splice(key.start, mapping.entries[position + 1][0].start, "")
+    if mapping.flow:
+        return Splice(mapping.entries[position - 1][1].end, value.end, "")
+    return Splice(layout.line_start(key.start), layout.tail(value), "")
