@@ -52,7 +52,7 @@ local function starts_with(value, prefix)
 end
 
 --@ contains:
--- Whether a text holds another, a list holds a value, or a map holds a key.
+-- Whether a text holds another, a list holds a value (or a record with that id), or a map holds a key.
 local function contains(value, wanted)
   if type(value) == "string" then
     return type(wanted) == "string" and string.find(value, wanted, 1, true) ~= nil
@@ -61,6 +61,7 @@ local function contains(value, wanted)
   if type(wanted) == "string" and value[wanted] ~= nil then return true end
   for _, item in ipairs(value) do
     if item == wanted then return true end
+    if (type(item) == "table" or type(item) == "userdata") and item.id == wanted then return true end
   end
   return false
 end
@@ -129,8 +130,7 @@ end
 local function may_start(context, job)
   local free = context.metrics and context.metrics.free_units
   if type(free) == "number" and type(job.units) == "number" and job.units > free then return false end
-  local check_quota = context.helpers.check_quota
-  return check_quota == nil or job.tenant == nil or not not check_quota(job.tenant, job.estimated_vram or 0)
+  return context.helpers.check_quota(job) and true or false
 end
 
 --@ best_place:
@@ -245,6 +245,22 @@ local function place_for_start(context, pool_id, gpu_id, vram_needed)
     end
   end
   return best_pool, best_gpu
+end
+
+--@ victims_for: each_worker
+-- Running jobs to stop for a job, if that makes room and all of them are of the given classes.
+local function victims_for(context, job, classes)
+  local victims = context.helpers.find_victims(job)
+  if victims == nil or #victims == 0 then return nil end
+  local allowed, class_of = {}, {}
+  for _, class in ipairs(classes) do allowed[class] = true end
+  each_worker(context, function(worker)
+    for _, running in ipairs(worker.current_jobs or {}) do class_of[running.id] = running.class end
+  end)
+  for _, id in ipairs(victims) do
+    if not allowed[class_of[id]] then return nil end
+  end
+  return victims
 end
 
 --@ signed:
