@@ -20,6 +20,10 @@ function helpers.can_fit(job, worker)
   local need = job.estimated_vram or 0
   return need <= (worker.vram_free or math.huge)
 end
+function helpers.resolve_model(name)
+  if name == "alias-of-m" then return "m" end
+  return name
+end
 function helpers.check_quota(job)
   return job.tenant ~= "over-quota"
 end

@@ -77,6 +77,17 @@ def test_model_match_decides_who_may_serve(
     assert answer.get("worker_id") == expected
 
 
+def test_an_alias_is_the_model_it_stands_for(run: Any, build: Any) -> None:
+    pools = [build.pool(build.worker("x", model_ref="x"), build.worker("w", model_ref="m"))]
+    answer = run(dispatch("first"), queue=[build.job("j", model_ref="alias-of-m")], pools=pools)
+    assert answer["worker_id"] == "w"
+
+
+def test_a_busy_worker_with_a_free_slot_takes_more(run: Any, build: Any) -> None:
+    pools = [build.pool(build.worker("w", status="busy", slots_free=1, current_jobs=["x"]))]
+    assert run(dispatch("first"), queue=[build.job("j")], pools=pools)["worker_id"] == "w"
+
+
 def test_a_job_without_a_model_goes_to_any_worker(run: Any, build: Any) -> None:
     pools = [build.pool(build.worker("w", model_ref="m"))]
     assert run(dispatch("first"), queue=[build.job("j")], pools=pools)["worker_id"] == "w"
@@ -84,7 +95,7 @@ def test_a_job_without_a_model_goes_to_any_worker(run: Any, build: Any) -> None:
 
 def test_only_ready_workers_with_a_free_slot_of_reachable_pools_are_chosen(run: Any, build: Any) -> None:
     workers = [
-        build.worker("busy", status="busy"),
+        build.worker("busy", status="busy", slots_free=0),
         build.worker("draining", status="draining"),
         build.worker("full", slots_free=0),
     ]

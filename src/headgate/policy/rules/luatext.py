@@ -12,7 +12,7 @@ from headgate.policy.rules.model import Value
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-# as in the resources of a job, and unlike the KB, MB and GB of Lua: 8GB means the same wherever users write it
+# as in the resources of a job, unlike the KB, MB and GB of Lua: 8GB means the same wherever users write it
 _UNITS = {"KB": "10^3", "MB": "10^6", "GB": "10^9", "KiB": "2^10", "MiB": "2^20", "GiB": "2^30"}
 
 

@@ -104,16 +104,24 @@ local function each_worker(context, visit)
   return nil
 end
 
---@ ready_workers: each_worker
+--@ model_of:
+-- The model behind a name: an alias and what it stands for are the same.
+local function model_of(context, name)
+  if name == nil then return nil end
+  return context.helpers.resolve_model(name) or name
+end
+
+--@ ready_workers: each_worker model_of
 -- The workers with a free slot, all of them and by model; gathered once per call.
 local function ready_workers(context, seen)
   if seen.ready then return seen.ready end
   local ready = { all = {}, by_model = {} }
   each_worker(context, function(worker, pool)
-    if worker.status == "ready" and worker.slots_free ~= 0 then
+    local slots = worker.slots_free
+    if (worker.status == "ready" and slots ~= 0) or (worker.status == "busy" and (slots or 0) > 0) then
       local place = { worker = worker, pool = pool }
       ready.all[#ready.all + 1] = place
-      local model = worker.model_ref
+      local model = model_of(context, worker.model_ref)
       if model ~= nil then
         local same = ready.by_model[model] or {}
         ready.by_model[model] = same
@@ -155,7 +163,7 @@ local function choose_worker(context, seen, job, model_match, score, accepts)
   if model_match == "ignored" or job.model_ref == nil then
     return best_place(context, ready.all, job, score, accepts)
   end
-  local same = ready.by_model[job.model_ref] or {}
+  local same = ready.by_model[model_of(context, job.model_ref)] or {}
   local worker = best_place(context, same, job, score, accepts)
   if worker == nil and model_match == "preferred" then
     worker = best_place(context, ready.all, job, score, accepts)
@@ -217,12 +225,14 @@ local function least_recently_used(worker) return worker.last_used_at or -1 end
 --@ least_often_used:
 local function least_often_used(worker) return worker.jobs_completed or 0 end
 
---@ is_served: each_worker
+--@ is_served: each_worker model_of
 -- Whether a worker with the model is there or on its way.
 local function is_served(context, model_ref)
+  local wanted = model_of(context, model_ref)
   return each_worker(context, function(worker)
     local status = worker.status
-    if worker.model_ref == model_ref and (status == "ready" or status == "starting") then return true end
+    local serves = status == "ready" or status == "busy" or status == "starting"
+    if serves and model_of(context, worker.model_ref) == wanted then return true end
   end) == true
 end
 
