@@ -11,26 +11,29 @@ from lupa import luajit21
 from headgate.policy.rules import compile_source
 
 _WORLD = """
-KB, MB, GB = 1000, 1000000, 1000000000
+KB, MB, GB = 1024, 1048576, 1073741824
+traced = {}
+function trace(step) traced[#traced + 1] = step end
 platform = { schedule = function(context) return { action = "wait", reason = "platform" } end }
 local helpers = {}
 function helpers.can_fit(job, worker)
   local need = job.estimated_vram or 0
   return need <= (worker.vram_free or math.huge)
 end
-function helpers.check_quota(tenant, vram)
-  return tenant ~= "over-quota"
+function helpers.resolve_model(name)
+  if name == "alias-of-m" then return "m" end
+  return name
 end
-function helpers.find_victims(job, classes)
-  local victims = {}
-  for _, class in ipairs(classes) do
-    if class == "low" then victims[#victims + 1] = "running-low" end
-  end
-  return victims
+function helpers.check_quota(job)
+  return job.tenant ~= "over-quota"
+end
+function helpers.find_victims(job)
+  if job.class ~= "high" then return nil, "only a high job may preempt" end
+  return { "running-low" }
 end
 return helpers
 """
-_GROUPED = ("class", "priority", "tenant", "model_ref", "units", "type")
+_GROUPED = ("class", "tenant", "model_ref", "units")
 
 
 def _to_lua(lua: Any, value: Any) -> Any:
@@ -86,12 +89,19 @@ def run_lua() -> Callable[..., Any]:
     return lambda source, **world: decide(source, world)
 
 
-def job(id: str, **fields: Any) -> dict[str, Any]:
-    return {"id": id, "priority": "normal", "class": "normal", "tenant": "default", "units": 1, **fields}
+def job(job_id: str, /, **fields: Any) -> dict[str, Any]:
+    return {"id": job_id, "priority": "normal", "class": "normal", "tenant": "default", "units": 1, **fields}
 
 
-def worker(id: str, **fields: Any) -> dict[str, Any]:
-    return {"id": id, "status": "ready", "slots_free": 1, "vram_free": 24, "current_jobs": [], **fields}
+def worker(worker_id: str, /, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": worker_id,
+        "status": "ready",
+        "slots_free": 1,
+        "vram_free": 24,
+        "current_jobs": [],
+        **fields,
+    }
 
 
 def pool(*workers: dict[str, Any], **fields: Any) -> dict[str, Any]:

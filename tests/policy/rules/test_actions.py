@@ -77,6 +77,17 @@ def test_model_match_decides_who_may_serve(
     assert answer.get("worker_id") == expected
 
 
+def test_an_alias_is_the_model_it_stands_for(run: Any, build: Any) -> None:
+    pools = [build.pool(build.worker("x", model_ref="x"), build.worker("w", model_ref="m"))]
+    answer = run(dispatch("first"), queue=[build.job("j", model_ref="alias-of-m")], pools=pools)
+    assert answer["worker_id"] == "w"
+
+
+def test_a_busy_worker_with_a_free_slot_takes_more(run: Any, build: Any) -> None:
+    pools = [build.pool(build.worker("w", status="busy", slots_free=1, current_jobs=["x"]))]
+    assert run(dispatch("first"), queue=[build.job("j")], pools=pools)["worker_id"] == "w"
+
+
 def test_a_job_without_a_model_goes_to_any_worker(run: Any, build: Any) -> None:
     pools = [build.pool(build.worker("w", model_ref="m"))]
     assert run(dispatch("first"), queue=[build.job("j")], pools=pools)["worker_id"] == "w"
@@ -84,7 +95,7 @@ def test_a_job_without_a_model_goes_to_any_worker(run: Any, build: Any) -> None:
 
 def test_only_ready_workers_with_a_free_slot_of_reachable_pools_are_chosen(run: Any, build: Any) -> None:
     workers = [
-        build.worker("busy", status="busy"),
+        build.worker("busy", status="busy", slots_free=0),
         build.worker("draining", status="draining"),
         build.worker("full", slots_free=0),
     ]
@@ -162,13 +173,16 @@ def test_start_worker_takes_the_model_of_the_job_and_the_roomiest_gpu(run: Any, 
     }
 
 
-def test_preempt_asks_for_victims_of_its_classes(run: Any, build: Any) -> None:
+def test_preempt_stops_only_jobs_of_its_classes(run: Any, build: Any) -> None:
     rule = {"condition": {"job.class": "high"}, "action": {"preempt": {"classes": ["low", "background"]}}}
     queue = [build.job("n"), build.job("h", **{"class": "high"})]
-    answer = run(policy(rule), queue=queue)
+    running = [{"id": "running-low", "class": "low"}]
+    pools = [build.pool(build.worker("w", status="busy", slots_free=0, current_jobs=running))]
+    answer = run(policy(rule), queue=queue, pools=pools)
     assert (answer["action"], answer["job_id"], answer["victims"]) == ("preempt", "h", ["running-low"])
-    none = {"condition": "always", "action": {"preempt": {"classes": ["background"]}}}
-    assert run(policy(none), queue=queue)["reason"] == "platform"
+    other = {"condition": "always", "action": {"preempt": {"classes": ["background"]}}}
+    assert run(policy(other), queue=queue, pools=pools)["reason"] == "platform"
+    assert run(policy(rule), queue=queue[:1], pools=pools)["reason"] == "platform"
 
 
 def test_a_raw_card_sees_context_job_and_worker(run: Any, build: Any) -> None:
@@ -181,7 +195,7 @@ def test_a_raw_card_sees_context_job_and_worker(run: Any, build: Any) -> None:
 
 
 def test_a_whole_script_keeps_its_own_schedule(run: Any) -> None:
-    script = 'local n = 0\nlocal function f(c) return c.metrics.x end\nfunction schedule(context)\n  return { action = "wait", reason = f(context) }\nend'
+    script = 'local n = 0\nlocal function f(c) return c.metrics.x end\nfunction schedule(context)\n  return { action = "wait", reason = f(context) }\nend'  # noqa: E501
     rule = {"condition": {"metrics.queue_depth": {"gt": 0}}, "action": {"lua": {"script": script}}}
     answer = run(policy(rule), metrics={"queue_depth": 1, "x": "why"})
     assert answer == {"action": "wait", "reason": "why", "rule": "r0"}

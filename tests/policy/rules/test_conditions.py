@@ -82,7 +82,7 @@ def test_every_operator_has_a_case() -> None:
 def test_world_tenant_and_worker_fields_are_looked_up(run: Any, build: Any) -> None:
     world = {
         "queue": [build.job("j")],
-        "pools": [build.pool(build.worker("w", gpu_ids=[3], labels={"zone": "a"}))],
+        "pools": [build.pool(build.worker("w", pool_id="pool-1", gpu_ids=[3], labels={"zone": "a"}))],
         "metrics": {"queue_depth": 3, "queue_depth_by_class": {"low": 2}},
         "time": {"hour": 23, "weekday": 5},
         "tenants": [{"id": "other", "weight": 9}, {"id": "default", "weight": 2, "usage": {"vram": 5}}],
@@ -94,7 +94,7 @@ def test_world_tenant_and_worker_fields_are_looked_up(run: Any, build: Any) -> N
         {"time.hour": {"between": [22, 5]}},
         {"tenant.weight": 2},
         {"tenant.usage.vram": {"lte": 5}},
-        {"worker.pool": "pool-1"},
+        {"worker.pool_id": "pool-1"},
         {"worker.gpu_ids": {"contains": 3}},
         {"worker.labels.zone": "a", "tenant.id": "default"},
         {"any": [{"worker.id": "nobody"}, {"tenant.weight": 2}]},

@@ -198,7 +198,7 @@ def test_flow_documents_are_edited_in_place() -> None:
 
 EDITS: list[Callable[[str, str], str]] = [
     lambda source, name: change_rule(source, name, name=name),
-    lambda source, name: enable_rule(source, name),
+    enable_rule,
     lambda source, name: enable_rule(disable_rule(source, name), name),
     lambda source, name: rename_rule(rename_rule(source, name, "other"), "other", name),
     lambda source, name: move_rule(source, name, NAMES.index(name)),
@@ -255,7 +255,7 @@ VALUES = st.one_of(
     st.text(max_size=12), st.text(alphabet="a \n\t#:'\"-", max_size=12), st.integers(), st.booleans()
 )
 CONDITIONS: st.SearchStrategy[Any] = st.recursive(
-    st.just("always") | st.dictionaries(st.sampled_from(["job.name", "job.labels.a b", "job.x: y"]), VALUES, min_size=1, max_size=2),
+    st.just("always") | st.dictionaries(st.sampled_from(["job.name", "job.labels.a b", "job.x: y"]), VALUES, min_size=1, max_size=2),  # noqa: E501
     lambda inner: st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=3)}),
     max_leaves=4,
 )  # fmt: skip

@@ -103,8 +103,26 @@ def test_a_policy_without_priority_and_fallback_falls_through_to_the_platform(ru
 
 
 def test_group_fields_scan_groups_and_other_fields_scan_the_queue() -> None:
-    lua = compile_source(DETERMINISM_FIRST).lua
-    seeded, batch = lua.split("-- rule 2:")
-    assert "ipairs(context.queue)" in seeded
-    assert "ipairs(context.groups)" in batch
-    assert "ipairs(context.queue)" not in batch
+    by_job = compile_source(DETERMINISM_FIRST).lua
+    assert "ipairs(context.queue)" in by_job
+    assert "ipairs(context.groups)" not in by_job
+    by_group = compile_source(
+        BATCH_OPTIMIZED.replace("job.priority", "job.class").replace('"batch"', "low")
+    ).lua
+    assert "ipairs(context.groups)" in by_group
+    assert "ipairs(context.queue)" not in by_group
+
+
+def test_a_job_behind_the_head_of_its_group_is_found(run: Any, build: Any) -> None:
+    low = {"class": "low", "model_ref": "m"}
+    queue = [build.job("l", priority="low", **low), build.job("b", priority="batch", **low)]
+    pools = [build.pool(build.worker("w", model_ref="m"))]
+    assert run(BATCH_OPTIMIZED, queue=queue, pools=pools)["job_id"] == "b"
+
+
+def test_the_rule_that_answers_is_traced(run_lua: Any, build: Any) -> None:
+    lua = (
+        compile_source(DETERMINISM_FIRST).lua
+        + "\nlocal ask = schedule\nfunction schedule(c) ask(c) return traced end\n"
+    )
+    assert run_lua(lua, queue=[build.job("plain")]) == ["rule fallback"]

@@ -64,14 +64,14 @@ ODD = [
     document(action={"dispatch": None}), document(action={"dispatch": {"worker_selection": "best"}}),
     document(action={"wait": {"duration_ms": -1}}), document(action={"wait": {"duration_ms": 1.5}}),
     document(action={"evict": {}}), document(action={"evict": {"select": "lru"}}),
-    document(action={"evict": {"select": "lru", "worker_id": "w"}}), document(action={"preempt": {"classes": []}}),
+    document(action={"evict": {"select": "lru", "worker_id": "w"}}), document(action={"preempt": {"classes": []}}),  # noqa: E501
     document(action={"preempt": {"classes": ["low"]}}), document(action={"start_worker": {"gpu_id": -1}}),
     document(action={"start_worker": {"gpu_id": "gpu-0"}}), document(action={"use": "mine"}),
     document(action={"lua": "return nil"}), document(action={"lua": {"script": "function schedule() end"}}),
     document(action={"lua": ""}), document(action={"wait": {}, "use": "platform-scheduler"}),
-    document(priority=1), document(priority="1"), document(enabled="yes"), document(extra=1), document(description=None),
-    {"scheduler": {"name": "", "rules": []}}, {"scheduler": {"name": "p"}}, {"scheduler": {"name": "p", "rules": []}},
-    {"scheduler": {"name": "p", "version": "x", "rules": []}}, {"scheduler": {"name": "p", "version": 1.0, "rules": []}},
+    document(priority=1), document(priority="1"), document(enabled="yes"), document(extra=1), document(description=None),  # noqa: E501
+    {"scheduler": {"name": "", "rules": []}}, {"scheduler": {"name": "p"}}, {"scheduler": {"name": "p", "rules": []}},  # noqa: E501
+    {"scheduler": {"name": "p", "version": "x", "rules": []}}, {"scheduler": {"name": "p", "version": 1.0, "rules": []}},  # noqa: E501
     {}, [], {"other": 1}, {"scheduler": None},
 ]  # fmt: skip
 

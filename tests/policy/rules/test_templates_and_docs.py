@@ -90,7 +90,8 @@ def test_cost_saver_switches_off_idle_workers_off_peak(run: Any, build: Any) -> 
 
 def test_interactive_first_preempts_when_nothing_is_free(run: Any, build: Any) -> None:
     world = _world(build)
-    world["pools"] = []
+    running = [{"id": "running-low", "class": "low"}]
+    world["pools"] = [build.pool(build.worker("w", status="busy", current_jobs=running))]
     answer = run(TEMPLATES["interactive-first"], **world)
     assert (answer["action"], answer["job_id"]) == ("preempt", "chat")
 

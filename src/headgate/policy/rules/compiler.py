@@ -28,8 +28,11 @@ _SCHEDULE = """\
 function schedule(context)
   local seen = {}  -- what one rule looks up in this call, the next need not
   for i = 1, #rules do
-    local answer = rules[i](context, seen)
-    if answer ~= nil then return answer end
+    local answer = rules[i].ask(context, seen)
+    if answer ~= nil then
+      if trace then trace("rule " .. rules[i].name) end  -- for the decision's path through the rules
+      return answer
+    end
   end
   return platform.schedule(context)  -- no rule answered
 end

@@ -221,7 +221,7 @@ _OPERANDS: dict[str, Callable[[Field, str, Node, str, Notes], Value | tuple[Valu
 
 
 def size_of(value: Value) -> float:
-    """The number behind `8GB`, for comparing bounds; Lua's own units decide at run time."""
+    """The number behind `8GB`: decimal, and binary with an i, as in the resources of a job."""
     if not isinstance(value, str):
         return float(value)
     found = SIZE.fullmatch(value)

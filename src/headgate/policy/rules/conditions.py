@@ -14,7 +14,7 @@ import msgspec
 from headgate.policy.rules.luatext import literal, number, quoted
 from headgate.policy.rules.model import All, Always, AnyOf, Comparison, Condition, Not, Value
 from headgate.policy.rules.patterns import to_lua_patterns
-from headgate.policy.rules.vocabulary import CYCLIC_FIELDS, GROUP_FIELDS, Field, find_field
+from headgate.policy.rules.vocabulary import CYCLIC_FIELDS, Field, find_field, is_group_field
 
 _ORDERING = {"gt": "above", "gte": "at_least", "lt": "below", "lte": "at_most"}
 # longer lists are walked at run time instead of being spelled out
@@ -50,7 +50,7 @@ def split(condition: Condition) -> Split:
     return Split(
         **joined,
         needs=frozenset(writer.needs),
-        by_group={name for name in fields if name.startswith("job.")} <= GROUP_FIELDS,
+        by_group=all(map(is_group_field, fields)),
         uses=frozenset(_scopes(fields)),
         worker_uses=frozenset(worker_uses),
     )
@@ -157,8 +157,6 @@ class _Writer:
         return f"{function}({', '.join(arguments)})"
 
     def _subject(self, field: Field) -> str:
-        if field.scope == "worker" and field.name == "pool":
-            return "pool.id"
         owner = f"{field.scope}.{field.name}"
         return owner if field.key is None else self._call("at", owner, quoted(field.key))
 

@@ -12,7 +12,8 @@ from headgate.policy.rules.model import Value
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_BINARY_POWERS = {"KiB": 10, "MiB": 20, "GiB": 30}
+# as in the resources of a job, unlike the KB, MB and GB of Lua: 8GB means the same wherever users write it
+_UNITS = {"KB": "10^3", "MB": "10^6", "GB": "10^9", "KiB": "2^10", "MiB": "2^20", "GiB": "2^30"}
 
 
 def quoted(text: str) -> str:
@@ -32,12 +33,12 @@ def literal(value: Value) -> str:
 
 
 def number(value: Value) -> str:
-    """Like `literal`, where the field is a number: sizes become products of Lua's own units."""
+    """Like `literal`, where the field is a number: sizes become products."""
     found = SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return literal(value)
     amount, unit = found.groups()
-    return f"{amount} * 2^{_BINARY_POWERS[unit]}" if unit in _BINARY_POWERS else f"{amount} * {unit}"
+    return f"{amount} * {_UNITS[unit]}"
 
 
 def identifier(name: str, taken: set[str]) -> str:

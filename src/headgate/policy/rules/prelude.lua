@@ -52,7 +52,7 @@ local function starts_with(value, prefix)
 end
 
 --@ contains:
--- Whether a text holds another, a list holds a value, or a map holds a key.
+-- Whether a text holds another, a list holds a value (or a record with that id), or a map holds a key.
 local function contains(value, wanted)
   if type(value) == "string" then
     return type(wanted) == "string" and string.find(value, wanted, 1, true) ~= nil
@@ -61,6 +61,7 @@ local function contains(value, wanted)
   if type(wanted) == "string" and value[wanted] ~= nil then return true end
   for _, item in ipairs(value) do
     if item == wanted then return true end
+    if (type(item) == "table" or type(item) == "userdata") and item.id == wanted then return true end
   end
   return false
 end
@@ -103,16 +104,24 @@ local function each_worker(context, visit)
   return nil
 end
 
---@ ready_workers: each_worker
+--@ model_of:
+-- The model behind a name: an alias and what it stands for are the same.
+local function model_of(context, name)
+  if name == nil then return nil end
+  return context.helpers.resolve_model(name) or name
+end
+
+--@ ready_workers: each_worker model_of
 -- The workers with a free slot, all of them and by model; gathered once per call.
 local function ready_workers(context, seen)
   if seen.ready then return seen.ready end
   local ready = { all = {}, by_model = {} }
   each_worker(context, function(worker, pool)
-    if worker.status == "ready" and worker.slots_free ~= 0 then
+    local slots = worker.slots_free
+    if (worker.status == "ready" and slots ~= 0) or (worker.status == "busy" and (slots or 0) > 0) then
       local place = { worker = worker, pool = pool }
       ready.all[#ready.all + 1] = place
-      local model = worker.model_ref
+      local model = model_of(context, worker.model_ref)
       if model ~= nil then
         local same = ready.by_model[model] or {}
         ready.by_model[model] = same
@@ -129,8 +138,7 @@ end
 local function may_start(context, job)
   local free = context.metrics and context.metrics.free_units
   if type(free) == "number" and type(job.units) == "number" and job.units > free then return false end
-  local check_quota = context.helpers.check_quota
-  return check_quota == nil or job.tenant == nil or not not check_quota(job.tenant, job.estimated_vram or 0)
+  return context.helpers.check_quota(job) and true or false
 end
 
 --@ best_place:
@@ -155,7 +163,7 @@ local function choose_worker(context, seen, job, model_match, score, accepts)
   if model_match == "ignored" or job.model_ref == nil then
     return best_place(context, ready.all, job, score, accepts)
   end
-  local same = ready.by_model[job.model_ref] or {}
+  local same = ready.by_model[model_of(context, job.model_ref)] or {}
   local worker = best_place(context, same, job, score, accepts)
   if worker == nil and model_match == "preferred" then
     worker = best_place(context, ready.all, job, score, accepts)
@@ -217,12 +225,14 @@ local function least_recently_used(worker) return worker.last_used_at or -1 end
 --@ least_often_used:
 local function least_often_used(worker) return worker.jobs_completed or 0 end
 
---@ is_served: each_worker
+--@ is_served: each_worker model_of
 -- Whether a worker with the model is there or on its way.
 local function is_served(context, model_ref)
+  local wanted = model_of(context, model_ref)
   return each_worker(context, function(worker)
     local status = worker.status
-    if worker.model_ref == model_ref and (status == "ready" or status == "starting") then return true end
+    local serves = status == "ready" or status == "busy" or status == "starting"
+    if serves and model_of(context, worker.model_ref) == wanted then return true end
   end) == true
 end
 
@@ -245,6 +255,22 @@ local function place_for_start(context, pool_id, gpu_id, vram_needed)
     end
   end
   return best_pool, best_gpu
+end
+
+--@ victims_for: each_worker
+-- Running jobs to stop for a job, if that makes room and all of them are of the given classes.
+local function victims_for(context, job, classes)
+  local victims = context.helpers.find_victims(job)
+  if victims == nil or #victims == 0 then return nil end
+  local allowed, class_of = {}, {}
+  for _, class in ipairs(classes) do allowed[class] = true end
+  each_worker(context, function(worker)
+    for _, running in ipairs(worker.current_jobs or {}) do class_of[running.id] = running.class end
+  end)
+  for _, id in ipairs(victims) do
+    if not allowed[class_of[id]] then return nil end
+  end
+  return victims
 end
 
 --@ signed:

@@ -48,7 +48,7 @@ class RuleWriter:
         self._look_at_world()
         self._act()
         self._close()
-        self._put(f"rules[#rules + 1] = {self._function}")
+        self._put(f"rules[#rules + 1] = {{ name = {self._name}, ask = {self._function} }}")
         self._close()
         return self._lines
 
@@ -141,10 +141,12 @@ class RuleWriter:
         self._if_found(launch, walks=walks)
 
     def _preempt(self, action: Preempt) -> None:
+        self.needs.add("victims_for")
+
         def preempt() -> None:
             classes = ", ".join(quoted(name) for name in action.classes)
-            self._put(f"local victims = context.helpers.find_victims(job, {{ {classes} }})")
-            self._open("if victims and #victims > 0 then")
+            self._put(f"local victims = victims_for(context, job, {{ {classes} }})")
+            self._open("if victims then")
             self._answer("preempt", "job_id = job.id", "victims = victims")
 
         self._if_found(preempt, walks=True)

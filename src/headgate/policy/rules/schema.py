@@ -1,4 +1,4 @@
-"""The JSON Schema of the YAML document, for editors and other tools; the parser itself says more, and where."""
+"""The JSON Schema of the YAML document, for editors and other tools; the parser says more, and where."""
 
 from __future__ import annotations
 

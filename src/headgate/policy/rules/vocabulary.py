@@ -35,9 +35,10 @@ _FIELDS: dict[Scope, dict[str, Kind]] = {
         "estimated_duration_ms": "number",
     },
     "worker": {
-        "id": "text", "status": "text", "model_ref": "text", "slots_free": "number", "vram_free": "number",
+        "id": "text", "status": "text", "model_ref": "text", "slots": "number",
+        "slots_free": "number", "vram_free": "number",
         "resources_free": "map", "gpu_ids": "list", "labels": "map", "current_jobs": "list",
-        "jobs_completed": "number", "last_used_at": "number", "pool": "text",
+        "jobs_completed": "number", "last_used_at": "number", "pool_id": "text",
     },
     "tenant": {
         "id": "text", "weight": "number", "share": "number", "quota_vram": "number", "quota_used": "number",
@@ -55,10 +56,16 @@ _FIELDS: dict[Scope, dict[str, Kind]] = {
 
 FIELDS = tuple(f"{scope}.{name}" for scope, names in _FIELDS.items() for name in names)
 
-# Every job of a group has the same value here, so the head of the group speaks for all.
-GROUP_FIELDS = frozenset(
-    {"job.class", "job.priority", "job.tenant", "job.model_ref", "job.units", "job.type"}
-)
+# Every job of a group has the same value here, so the head of the group speaks for all. Groups are not made
+# by priority or type: a rule that asks for those has to look at every job.
+GROUP_FIELDS = frozenset({"job.class", "job.tenant", "job.model_ref", "job.units"})
+GROUP_MAPS = ("job.resources.",)
+
+
+def is_group_field(name: str) -> bool:
+    """Whether looking at one job per group is enough to test this field."""
+    return not name.startswith("job.") or name in GROUP_FIELDS or name.startswith(GROUP_MAPS)
+
 
 # Fields whose values are known in advance: a value outside is legal, but can never hold.
 KNOWN_VALUES = {
