@@ -43,7 +43,7 @@ CALLS = {
     "h.estimate_duration('job-2')": "nil",
     "h.can_fit('job-1', 'w-1')": "true nil",
     "h.can_fit(c.queue[2], c.workers[1])": "true nil",
-    "h.can_fit('job-1', 'w-3')": "false worker holds another model",
+    "h.can_fit('job-1', 'w-3')": "false not enough cpu",
     "h.can_fit('nope', 'w-1')": "false job is not in the queue",
     "h.can_fit('job-1', 'nope')": "false no such worker",
     "h.get_pool('pool-2').id": "pool-2",
@@ -78,7 +78,7 @@ CALLS = {
     "h.should_evict('w-3')": "false queued jobs want its model",
     "h.should_evict('w-2')": "false worker is not idle",
     "h.should_evict('nope')": "false no such worker",
-    "h.find_victims('job-1')": "nil only a high job may preempt",
+    "h.find_victims('job-1')": "nil jobs of class normal do not preempt",
     "h.find_victims('job-2')": "nil it fits without stopping anything",
     "h.find_victims('nope')": "nil job is not in the queue",
     "h.average({1, 2, 6})": "3",
@@ -168,3 +168,29 @@ def test_a_job_that_checkpoints_loses_nothing_and_goes_first() -> None:
         job(1, 0),
     )
     assert evaluate(runtime, "h.find_victims('job-1')").startswith("{1=saved}")
+
+
+def test_handlers_pool_and_labels_bound_where_a_job_may_run() -> None:
+    runtime = runtime_with(
+        worker("w-1", types=["encode"], labels={"zone": "a"}),
+        worker("w-2", pool_id="pool-2"),
+        job(1, type="render"),
+        job(2, pool="pool-1"),
+        job(3, requires={"zone": "a", "disk": "fast"}),
+        job(4, type="encode", pool="pool-1", requires={"zone": "a"}),
+    )
+    assert evaluate(runtime, "h.can_fit('job-1', 'w-1')") == "false worker has no handler for render"
+    assert evaluate(runtime, "h.can_fit('job-2', 'w-2')") == "false job wants pool pool-1"
+    assert evaluate(runtime, "h.can_fit('job-3', 'w-1')") == "false job requires label disk=fast"
+    assert evaluate(runtime, "h.can_fit('job-4', 'w-1')") == "true nil"
+    assert evaluate(runtime, "h.find_worker(h.get_job('job-1')).id, #c.groups") == "w-2 4"
+    assert evaluate(runtime, "c.queue[3].requires, c.queue[2].pool, c.workers[1].types") == "{disk=fast,zone=a} pool-1 {1=encode}"
+
+
+def test_a_model_is_looked_for_where_it_is_loaded_then_where_none_is() -> None:
+    loaded, plain, other = worker("w-3", model_ref="llama"), worker("w-2"), worker("w-1", model_ref="mistral")
+    jobs = [job(1, model_ref="llama"), job(2)]
+    runtime = runtime_with(loaded, plain, other, *jobs)
+    assert evaluate(runtime, "h.find_worker('llama').id, h.find_worker(c.queue[1]).id") == "w-3 w-3"
+    assert evaluate(runtime, "h.find_worker('qwen').id, h.find_worker(c.queue[2]).id, h.find_worker().id") == "w-2 w-2 w-1"
+    assert evaluate(runtime, "#h.find_workers('llama'), #h.find_workers()") == "2 3"

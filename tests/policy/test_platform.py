@@ -16,7 +16,7 @@ def decide(*deltas: Delta) -> list[dict[str, object]]:
 
 
 def dispatched(*deltas: Delta) -> list[tuple[object, object]]:
-    return [(a["job_id"], a["worker_id"]) for a in decide(*deltas) if a["action"] == "dispatch"]
+    return [(a["job_id"], a.get("worker_id")) for a in decide(*deltas) if a["action"] == "dispatch"]
 
 
 def test_an_empty_queue_waits() -> None:
@@ -36,6 +36,23 @@ def test_work_goes_to_the_least_loaded_worker() -> None:
 def test_a_model_has_to_match_also_by_its_alias() -> None:
     workers = [worker("w-1", model_ref="other"), worker("w-2", model_ref="llama-7b")]
     assert dispatched(ModelSet("llama-7b", aliases=["llama"]), *workers, job(1, model_ref="llama")) == [("job-1", "w-2")]
+
+
+def test_a_worker_with_a_model_is_left_to_those_who_want_it() -> None:
+    assert dispatched(worker("w-1", model_ref="llama"), job(1)) == []
+    assert dispatched(worker("w-1"), job(1, model_ref="llama")) == [("job-1", "w-1")]
+
+
+def test_a_job_goes_where_its_handler_its_pool_and_its_labels_are() -> None:
+    workers = [worker("w-1", types=["encode"]), worker("w-2", labels={"zone": "b"}, slots=2, slots_free=2)]
+    jobs = [job(1, type="render"), job(2, type="encode", requires={"zone": "b"}), job(3, type="encode")]
+    assert dispatched(*workers, *jobs) == [("job-1", "w-2"), ("job-2", "w-2"), ("job-3", "w-1")]
+
+
+def test_an_external_job_takes_units_but_no_worker() -> None:
+    actions = decide(MetricsSet({"usable_units": 5, "leased_units": 0}), job(1, external=True, units=3), job(2, external=True, units=3))
+    assert actions[0] == {"action": "dispatch", "job_id": "job-1"}
+    assert actions[1]["action"] == "wait"
 
 
 def test_quotas_are_hard_within_a_cycle_too() -> None:

@@ -28,10 +28,10 @@ MAX_ACTIONS = 1024
 
 
 class Dispatch(msgspec.Struct, tag_field="action", tag="dispatch", frozen=True):
-    """Give this job to this worker."""
+    """Give this job to this worker; a job that its submitter runs himself needs none."""
 
     job_id: str
-    worker_id: str
+    worker_id: str | None = None
     reason: str | None = None
 
 
@@ -89,6 +89,7 @@ class Known:
 
     def __init__(self) -> None:
         self.jobs: set[str] = set()
+        self.external: set[str] = set()
         self.workers: dict[str, WorkerSet] = {}
         self.pools: set[str] = set()
 
@@ -98,8 +99,11 @@ class Known:
             match delta:
                 case JobAdded():
                     self.jobs.add(delta.id)
+                    if delta.external:
+                        self.external.add(delta.id)
                 case JobRemoved():
                     self.jobs.discard(delta.id)
+                    self.external.discard(delta.id)
                 case WorkerSet():
                     self.workers[delta.id] = delta
                     self.pools.add(delta.pool_id)
@@ -147,7 +151,8 @@ def _problems(action: Action, known: Known, seen: set[tuple[str, str]]) -> Itera
     match action:
         case Dispatch():
             yield from _unknown("job_id", action.job_id, known.jobs)
-            yield from _unknown("worker_id", action.worker_id, known.workers)
+            if action.worker_id is not None or action.job_id not in known.external:
+                yield from _unknown("worker_id", action.worker_id or "", known.workers)
             yield from _repeated("job_id", action.job_id, seen)
         case Evict():
             yield from _unknown("evict_worker_id", action.evict_worker_id, known.workers)

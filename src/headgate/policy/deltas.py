@@ -44,6 +44,9 @@ class JobAdded(Delta, tag=1, frozen=True, gc=False):
     attempt: int = 0
     estimated_vram: float | None = None
     estimated_duration_ms: float | None = None
+    pool: str | None = None
+    requires: dict[str, str] = {}
+    external: bool = False
 
 
 class JobRemoved(Delta, tag=2, frozen=True, gc=False):
@@ -74,7 +77,7 @@ class RunningJob(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class WorkerSet(Delta, tag=4, frozen=True, gc=False):
-    """A worker appeared or changed; the whole record."""
+    """A worker appeared or changed; the whole record. `slots_free` is what it may be given now, whatever holds the rest."""
 
     id: str
     pool_id: str
@@ -89,6 +92,7 @@ class WorkerSet(Delta, tag=4, frozen=True, gc=False):
     current_jobs: list[RunningJob] = []
     jobs_completed: int = 0
     last_used_at: int = 0
+    types: list[str] | None = None
 
 
 class WorkerRemoved(Delta, tag=5, frozen=True, gc=False):

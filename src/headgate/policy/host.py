@@ -87,6 +87,11 @@ class PolicyHost:
             self._host.stop()
             self._host = None
 
+    def pids(self) -> tuple[int | None, int | None]:
+        """The processes of host and child, for whoever watches them."""
+        child = self._seat.child if self._seat else None
+        return self._host.pid if self._host else None, child.pid if child else None
+
     def _seats(self) -> list[Seat]:
         return [seat for seat in (self._seat, self._candidate) if seat is not None]
 

@@ -85,13 +85,17 @@ local function add_running(slot, rec, shape, units)
 end
 
 function M.dispatch(job_id, worker_id)
-  local slot, rec = mirror.slot_of[job_id], fleet.by_worker[worker_id]
-  if not slot or not rec or not mirror.is_queued(slot) then return false end
-  if not helpers.room(slot, rec) or not helpers.units_left(slot) then return false end
+  local slot = mirror.slot_of[job_id or false]
+  if not slot or not mirror.is_queued(slot) or not helpers.units_left(slot) then return false end
+  local rec = fleet.by_worker[worker_id or false]
+  local external = mirror.columns.external[slot] and worker_id == nil
+  if not external and (not rec or not helpers.room(slot, rec)) then return false end
   local shape, units = mirror.inner.shape[slot], mirror.columns.units[slot]
   take(slot)
-  add_running(slot, rec, shape, units)
-  charge_worker(slot, rec, shape)
+  if not external then
+    add_running(slot, rec, shape, units)
+    charge_worker(slot, rec, shape)
+  end
   charge_tenant(slot, shape, units)
   use(fleet.metrics, "leased_units", units)
   return true

@@ -88,10 +88,9 @@ function M.reindex(rec)
 end
 
 local NONE = {}
-function M.accepting(ref)
-  if not ref then return accepting_any end
-  return accepting[resolve(ref)] or NONE
-end
+function M.accepting(ref) return accepting[resolve(ref)] or NONE end
+function M.accepting_any() return accepting_any end
+function M.accepting_without_model() return accepting[""] or NONE end
 function M.workers() return refresh(workers) end
 function M.worker_list() refresh(workers) return workers.view end
 function M.pools() return refresh(pools) end
@@ -161,6 +160,16 @@ local function join(rec, pool_id)
   rec.pool.members[rec.id], rec.pool.changed = rec, true
 end
 
+-- Handlers that the worker has; none given: any type.
+local function read_types(public)
+  local types = read()
+  public.types = types and list(types) or nil
+  if not types then return nil end
+  local set = {}
+  for i = 1, #types do set[types[i]] = true end
+  return set
+end
+
 function M.worker_set()
   local id, pool_id = read(), read()
   local rec = record(workers, id)
@@ -173,6 +182,7 @@ function M.worker_set()
   rec.running, rec.shown = read_running()
   p.current_jobs = list(rec.shown)
   p.jobs_completed, p.last_used_at = read(), read()
+  rec.types = read_types(p)
   if not rec.pool or rec.pool.id ~= pool_id then join(rec, pool_id) end
   M.reindex(rec)
 end

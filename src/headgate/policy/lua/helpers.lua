@@ -54,23 +54,36 @@ local function lacks(shape, rec)
   return lacks_further(shape, rec)
 end
 
-local function model_matches(slot, rec)
-  local wanted = mirror.columns.model_ref[slot]
-  return not wanted or resolve(wanted) == resolve(rec.public.model_ref)
+-- What waiting does not help with: handlers, pool, labels.
+local function suits_not(slot, rec)
+  local columns, inner = mirror.columns, mirror.inner
+  local kind, pool, requires = columns.type[slot], columns.pool[slot], inner.raw_requires[slot]
+  if rec.types and kind and not rec.types[kind] then return "worker has no handler for " .. kind end
+  if pool and pool ~= rec.public.pool_id then return "job wants pool " .. pool end
+  if requires ~= "\128" then
+    local wanted, missing = hidden(mirror.nested(requires)), nil
+    for name, value in next, wanted do
+      if rec.public.labels[name] ~= value and (not missing or name < missing) then missing = name end
+    end
+    if missing then return "job requires label " .. missing .. "=" .. wanted[missing] end
+  end
+  return nil
 end
 
--- Room on the worker alone; a model that is already loaded needs no VRAM of its own.
+-- Room on the worker alone. A model that is already loaded needs no VRAM of its own; which model it is, is a matter of choice.
 local function room(slot, rec)
   local public = rec.public
   if public.status ~= "ready" and public.status ~= "busy" then return false, "worker is " .. (public.status or "gone") end
   if public.slots_free < 1 then return false, "no free slot" end
+  local why = suits_not(slot, rec)
+  if why then return false, why end
   local name = lacks(mirror.inner.shape[slot], rec)
   if name then return false, "not enough " .. name end
   local vram = mirror.columns.estimated_vram[slot]
   if vram and public.model_ref == nil and public.vram_free and vram > public.vram_free then return false, "not enough vram" end
   return true
 end
-M.room = room
+M.room, M.suits_not = room, suits_not
 
 local function units_left(slot)
   local free = fleet.free_units()
@@ -82,7 +95,6 @@ function M.can_fit(job, worker)
   local slot, rec = slot_for(job), worker_for(worker)
   if not slot then return false, "job is not in the queue" end
   if not rec then return false, "no such worker" end
-  if not model_matches(slot, rec) then return false, "worker holds another model" end
   local ok, why = room(slot, rec)
   if not ok then return false, why end
   if not units_left(slot) then return false, "not enough units" end
@@ -90,23 +102,38 @@ function M.can_fit(job, worker)
 end
 
 -- Selection of workers --------------------------------------------------------------------------------------------------------
--- Each takes a model name or a job (then only workers with room for it count), and optionally a pool.
+-- Each takes a model name or a job, and optionally a pool. A model is looked for where it is loaded, then where none is. A job
+-- counts only workers with room for it; one without a model leaves workers with a model to those who want it. Nothing: any worker.
 
 local function eligible(rec, slot, pool_id)
   return (not pool_id or rec.public.pool_id == pool_id) and (not slot or room(slot, rec))
 end
 
-local function search(what, pool, better)
-  local slot = is_record(what) and slot_for(what) or nil
-  local model = what
-  if is_record(what) then model = slot and (mirror.columns.model_ref[slot] or nil) end
-  if is_record(what) and not slot then return nil end
-  local pool_id = is_record(pool) and pool.id or pool
-  local set, best = accepting(model), nil
+local function best_of(set, slot, pool_id, better)
+  local best
   for i = 1, #set do
     local rec = set[i]
     if eligible(rec, slot, pool_id) and (not best or better(rec, best)) then best = rec end
   end
+  return best
+end
+
+-- The sets to look at, in order: one or two of them.
+local function sets_for(what)
+  if what == nil then return fleet.accepting_any(), nil, nil end
+  if not is_record(what) then return accepting(what), fleet.accepting_without_model(), nil end
+  local slot = slot_for(what)
+  if not slot then return nil, nil, nil end
+  local model = mirror.columns.model_ref[slot]
+  if not model then return fleet.accepting_without_model(), nil, slot end
+  return accepting(model), fleet.accepting_without_model(), slot
+end
+
+local function search(what, pool, better)
+  local first, second, slot = sets_for(what)
+  if not first then return nil end
+  local pool_id = is_record(pool) and pool.id or pool
+  local best = best_of(first, slot, pool_id, better) or (second and best_of(second, slot, pool_id, better))
   return best and best.view or nil
 end
 
@@ -135,13 +162,14 @@ function M.find_worker_least_loaded(model_ref, pool_id) return search(model_ref,
 function M.find_worker_most_vram_free(model_ref, pool_id) return search(model_ref, pool_id, more_vram) end
 function M.find_worker_round_robin(model_ref, pool_id) return search(model_ref, pool_id, used_earlier) end
 
-function M.find_workers(model_ref, pool_id)
+function M.find_workers(model_ref, pool)
+  local first, second, slot = sets_for(model_ref)
+  local pool_id = is_record(pool) and pool.id or pool
   local found, shown = {}, {}
-  local slot = is_record(model_ref) and slot_for(model_ref) or nil
-  local model = model_ref
-  if is_record(model_ref) then model = slot and (mirror.columns.model_ref[slot] or nil) end
-  for _, rec in ipairs(accepting(model)) do
-    if eligible(rec, slot, pool_id) then found[#found + 1] = rec end
+  for _, set in ipairs({ first or {}, second or {} }) do
+    for _, rec in ipairs(set) do
+      if eligible(rec, slot, pool_id) then found[#found + 1] = rec end
+    end
   end
   sort(found, smaller_id)
   for i = 1, #found do shown[i] = found[i].view end
@@ -195,10 +223,7 @@ function M.get_pool(id)
   return pool and pool.view or nil
 end
 
-local function pool_lives(pool)
-  local status = pool.public.status
-  return status ~= "offline" and status ~= "failed" and status ~= "draining"
-end
+local function pool_lives(pool) return pool.public.status == "online" end
 
 local function has_capacity(pool, vram)
   for _, gpu in ipairs(pool.gpus) do
@@ -379,7 +404,7 @@ function M.contains(where, what)
 end
 
 -- What a policy sees: the names of the contract, nothing that other files of the runtime share with this one.
-local INTERNAL = { slot_for = true, worker_for = true, room = true, units_left = true, held_vram = true, public = true }
+local INTERNAL = { slot_for = true, worker_for = true, room = true, suits_not = true, units_left = true, held_vram = true, public = true }
 function M.public()
   local shown = {}
   for name, f in next, M do

@@ -12,8 +12,8 @@ M.CLASSES = CLASSES
 
 -- Columns: `false` stands for nil, so that the arrays stay dense.
 local COLUMNS = { "id", "name", "type", "priority", "rank", "tenant", "units", "model_ref", "seed", "max_tokens", "created_at",
-  "queued_at", "attempt", "estimated_vram", "estimated_duration_ms" }
-local INNER = { "class_index", "seq", "shape", "raw_labels", "raw_attributes", "group", "view", "q_pos", "q_home", "g_pos", "g_home" }
+  "queued_at", "attempt", "estimated_vram", "estimated_duration_ms", "pool", "external" }
+local INNER = { "class_index", "seq", "shape", "raw_labels", "raw_attributes", "raw_requires", "group", "view", "q_pos", "q_home", "g_pos", "g_home" }
 local slot_of, columns, inner, free_slots, high_slot
 local stamp = 0  -- grows with every change of the queue
 local class_queues, group_tree, groups, groups_sorted, shapes
@@ -46,6 +46,7 @@ local function nested(raw)
   end
   return view
 end
+M.nested = nested
 
 local function shape_of(raw)
   local shape = shapes[raw]
@@ -68,10 +69,12 @@ local computed = {
   resources = function(s) return inner.shape[s].view end,
   labels = function(s) return nested(inner.raw_labels[s]) end,
   attributes = function(s) return nested(inner.raw_attributes[s]) end,
+  requires = function(s) return nested(inner.raw_requires[s]) end,
   wait_ms = function(s) return M.now > columns.queued_at[s] and M.now - columns.queued_at[s] or 0 end,
 }
 M.JOB_FIELDS = { "id", "name", "type", "priority", "class", "rank", "tenant", "units", "resources", "model_ref", "seed",
-  "max_tokens", "labels", "attributes", "created_at", "queued_at", "wait_ms", "attempt", "estimated_vram", "estimated_duration_ms" }
+  "max_tokens", "labels", "attributes", "created_at", "queued_at", "wait_ms", "attempt", "estimated_vram", "estimated_duration_ms",
+  "pool", "requires", "external" }
 
 local new_job_view, job_meta = views.family("job", M.JOB_FIELDS, function(v, k)
   local column = columns[k]
@@ -118,22 +121,29 @@ local new_group_view = views.family("group", GROUP_FIELDS, function(v, k)
   return g.public[k]
 end)
 
+-- What else decides where a job may run: handlers of its type, its pool, labels it requires, or that it needs no worker at all.
+local function bounds_of(slot)
+  local external = columns.external[slot] and "e" or ""
+  return (columns.type[slot] or "") .. "\0" .. (columns.pool[slot] or "") .. "\0" .. inner.raw_requires[slot] .. external
+end
+
 local function group_for(slot)
   local c, tenant, model = inner.class_index[slot], columns.tenant[slot], columns.model_ref[slot]
   local units, shape = columns.units[slot], inner.shape[slot]
-  local leaf = branch(branch(branch(branch(group_tree, c), tenant), model), units)
-  local g = leaf[shape.raw]
+  local leaf = branch(branch(branch(branch(branch(group_tree, c), tenant), model), units), shape.raw)
+  local bounds = bounds_of(slot)
+  local g = leaf[bounds]
   if g then return g end
-  g = { class_index = c, shape = shape, leaf = leaf, queue = queue.new(inner.g_pos, inner.g_home), tenant = tenant,
+  g = { class_index = c, leaf = leaf, bounds = bounds, queue = queue.new(inner.g_pos, inner.g_home), tenant = tenant,
     public = { class = CLASSES[c], tenant = tenant, model_ref = model or nil, units = units, resources = shape.view } }
   g.view = new_group_view(g)
-  leaf[shape.raw] = g
+  leaf[bounds] = g
   groups[#groups + 1] = g
   return g
 end
 
 local function drop_group(g)
-  g.leaf[g.shape.raw] = nil
+  g.leaf[g.bounds] = nil
   for i = 1, #groups do
     if groups[i] == g then remove(groups, i) return end
   end
@@ -310,11 +320,12 @@ function M.job_added()
   inner.raw_labels[s], inner.raw_attributes[s] = raw(), raw()
   columns.created_at[s], columns.queued_at[s], columns.attempt[s] = read(), read(), read()
   columns.estimated_vram[s], columns.estimated_duration_ms[s] = read() or false, read() or false
+  columns.pool[s], inner.raw_requires[s], columns.external[s] = read() or false, raw(), read()
   enqueue(s)
 end
 
 -- Changes named fields; `nulls` are fields that become nil.
-local RAW = { labels = "raw_labels", attributes = "raw_attributes" }
+local RAW = { labels = "raw_labels", attributes = "raw_attributes", requires = "raw_requires" }
 function M.job_changed()
   local id = codec.read()
   local slot, n = slot_of[id], codec.array_size()

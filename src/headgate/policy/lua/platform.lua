@@ -7,24 +7,26 @@
 --
 -- context.queue     ready jobs, in order of class, rank (higher first), submission. Each job:
 --                   id name type priority class rank tenant units resources model_ref seed max_tokens labels attributes
---                   created_at queued_at wait_ms attempt estimated_vram estimated_duration_ms
+--                   created_at queued_at wait_ms attempt estimated_vram estimated_duration_ms pool requires external
 -- context.groups    the same jobs by what matters for placement, in the order of their heads. Each group:
 --                   class tenant model_ref units resources count head jobs
 -- context.pools     id status heartbeat_age_ms workers gpus cached_models labels; each of gpus:
 --                   id name vram_total vram_allocated vram_free utilization pool_id
 -- context.workers   all workers, also found in their pools. Each worker:
 --                   id pool_id status model_ref slots slots_free vram_free resources_free gpu_ids labels current_jobs
---                   jobs_completed last_used_at; each of current_jobs:
+--                   jobs_completed last_used_at types; each of current_jobs:
 --                   id class tenant units resources started_at ends_at running_ms checkpointable stopping
 -- context.tenants   id weight share quotas usage quota_vram quota_used
 -- context.metrics   queue_depth queue_depth_by_class total_workers ready_workers busy_workers busy_rating usable_units
 --                   leased_units free_units avg_wait_ms jobs_completed_last_minute vram_total vram_allocated vram_free
 -- context.catalog   models (by name: ref vram load_ms aliases attributes), aliases (by name)
--- context.config    settings; this policy reads preemption, default_duration_ms, duration_by_type, jobs_per_worker
+-- context.config    settings; this policy and the helpers read preemption, preempting_classes, preemptible_classes,
+--                   default_duration_ms, duration_by_type, jobs_per_worker
 -- context.now       the only clock
 -- context.time      hour weekday
 --
--- context.helpers   where a model is asked for, a job may be given instead: then only workers with room for it count
+-- context.helpers   where a model is asked for, a job may be given instead: then only workers with room for it count, and those
+--                   that hold another model are left alone; can_fit looks at room alone
 --   workers   find_worker(model, pool) find_worker_least_loaded(model, pool) find_worker_most_vram_free(model, pool)
 --             find_worker_round_robin(model, pool) find_workers(model, pool) filter_workers(test)
 --   jobs      get_job(id) filter_jobs(test, limit) calculate_wait_time(job) estimate_duration(job) can_fit(job, worker)
@@ -37,7 +39,7 @@
 -- globals           platform.schedule(context) platform.get_source() log.debug/info/warn/error(...) metrics.emit(name, value)
 --                   trace(step) KB MB GB, and the safe parts of string, table, math and the base library
 --
--- answers           {action="dispatch", job_id=, worker_id=}  {action="wait", retry_after_ms=}  {action="evict", evict_worker_id=}
+-- answers           {action="dispatch", job_id=, worker_id=} (an external job needs no worker)  {action="wait", retry_after_ms=}  {action="evict", evict_worker_id=}
 --                   {action="start_worker", start_worker={model_ref=, pool_id=, gpu_id=}}
 --                   {action="preempt", job_id=, victims={...}}  {action="batch", actions={...}}; any may carry a reason
 --
@@ -148,10 +150,16 @@ local function room_at(worker, job)
   return nil
 end
 
+-- Could this worker run the job, were it empty? One that holds a model is left to those who want that model.
 local function may_hold(context, worker, job)
   if worker.status ~= "ready" and worker.status ~= "busy" then return false end
+  if job.pool and job.pool ~= worker.pool_id then return false end
+  if worker.types and job.type and not context.helpers.contains(worker.types, job.type) then return false end
+  for name, value in pairs(job.requires) do
+    if worker.labels[name] ~= value then return false end
+  end
   local resolve = context.helpers.resolve_model
-  return not job.model_ref or resolve(worker.model_ref) == resolve(job.model_ref)
+  return worker.model_ref == nil or resolve(worker.model_ref) == resolve(job.model_ref)
 end
 
 -- The earliest worker for the job. Where nobody knows when anything ends, every worker it could use is kept for it.
@@ -173,8 +181,8 @@ end
 local function reserve(context, job)
   local units = reserve_units(context, job)
   if units == false then return nil end
-  local worker = reserve_worker(context, job)
-  if not worker then return nil end
+  local worker = not job.external and reserve_worker(context, job) or nil
+  if not worker and not job.external then return nil end
   return { units = units, worker = worker }
 end
 
@@ -184,7 +192,7 @@ local function is_harmless(context, job, worker, reservation)
   local ends = duration and context.now + duration or math.huge
   local units, kept = reservation.units, reservation.worker
   if units and not (ends <= units.at and units.at ~= math.huge) and job.units > units.extra then return false end
-  if not kept.ids[worker.id] then return true end
+  if not worker or not kept or not kept.ids[worker.id] then return true end
   if kept.at ~= math.huge and ends <= kept.at then return true end
   return kept.at ~= math.huge and fits(job.resources, kept.free, kept.slots)
 end
@@ -223,9 +231,24 @@ local function behind(context, group, worker, state)
   return backfill(context, group, worker, state.reservation)
 end
 
+-- A job that its submitter runs himself takes units but no worker.
+local function external(context, job, state)
+  local free = context.metrics.free_units
+  if free and job.units > free then
+    state.first = state.first or job
+    return nil
+  end
+  if state.first and not state.asked then
+    state.asked, state.reservation = true, reserve(context, state.first)
+  end
+  if state.reservation and not is_harmless(context, job, nil, state.reservation) then return nil end
+  return { action = "dispatch", job_id = job.id }
+end
+
 local function place(context, group, state)
   local helpers, job = context.helpers, group.head
   if not helpers.check_quota(job) then return nil end
+  if job.external then return external(context, job, state) end
   local worker = helpers.find_worker_least_loaded(job)
   if worker and helpers.can_fit(job, worker) then
     if not state.first then return dispatch(job, worker) end
@@ -264,14 +287,27 @@ local function queued_by_model(context)
   return count, order
 end
 
+-- One worker of a model for each GPU is enough.
+local function holds(context, pool, gpu, model)
+  for _, worker in ipairs(pool.workers) do
+    if context.helpers.resolve_model(worker.model_ref) == model.ref and context.helpers.contains(worker.gpu_ids, gpu.id) then
+      return true
+    end
+  end
+  return false
+end
+
 -- Where the model is cached it starts sooner.
 local function best_gpu(context, model)
-  local found = context.helpers.find_gpus_with_vram(model.vram or 0)
-  for _, gpu in ipairs(found) do
+  local first
+  for _, gpu in ipairs(context.helpers.find_gpus_with_vram(model.vram or 0)) do
     local pool = context.helpers.get_pool(gpu.pool_id)
-    if pool and context.helpers.contains(pool.cached_models, model.ref) then return gpu end
+    if pool and not holds(context, pool, gpu, model) then
+      if context.helpers.contains(pool.cached_models, model.ref) then return gpu end
+      first = first or gpu
+    end
   end
-  return found[1]
+  return first
 end
 
 local function make_way(context, model)

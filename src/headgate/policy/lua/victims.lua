@@ -10,10 +10,18 @@ local function lost(job)
   return mirror.now > job.started_at and mirror.now - job.started_at or 0
 end
 
+-- Classes by settings, else those of the domain.
+local function classes(setting, default)
+  local wanted, set = fleet.config[setting] or default, {}
+  for i = 1, #wanted do set[wanted[i]] = true end
+  return set
+end
+local PREEMPTING, PREEMPTIBLE = { "high" }, { "low", "background" }
+
 local function candidates(rec)
-  local found = {}
+  local found, preemptible = {}, classes("preemptible_classes", PREEMPTIBLE)
   for _, job in ipairs(rec.running) do
-    if job.class_index >= 2 and not job.stopping and not job.fresh then found[#found + 1] = { job = job, lost = lost(job) } end
+    if preemptible[mirror.CLASSES[job.class_index]] and not job.stopping and not job.fresh then found[#found + 1] = { job = job, lost = lost(job) } end
   end
   sort(found, function(a, b)
     if a.job.class_index ~= b.job.class_index then return a.job.class_index > b.job.class_index end
@@ -79,15 +87,20 @@ local function better(a, b)
   return a.rec.id < b.rec.id
 end
 
+local function may_hold(rec, slot, wanted)
+  local status, model = rec.public.status, fleet.resolve(rec.public.model_ref)
+  return (status == "ready" or status == "busy") and (model == nil or model == wanted) and not helpers.suits_not(slot, rec)
+end
+
 -- find_victims(job): ids of the running jobs to stop and the worker they run on; or nil and why not.
 function helpers.find_victims(job)
   local slot = helpers.slot_for(job)
   if not slot then return nil, "job is not in the queue" end
-  if mirror.inner.class_index[slot] ~= 0 then return nil, "only a high job may preempt" end
+  local class = mirror.CLASSES[mirror.inner.class_index[slot]]
+  if not classes("preempting_classes", PREEMPTING)[class] then return nil, "jobs of class " .. class .. " do not preempt" end
   local wanted, best = fleet.resolve(mirror.columns.model_ref[slot]), nil
   for _, rec in ipairs(fleet.workers()) do
-    local status = rec.public.status
-    if (status == "ready" or status == "busy") and (not wanted or fleet.resolve(rec.public.model_ref) == wanted) then
+    if may_hold(rec, slot, wanted) then
       if makes_room(slot, rec, {}) then return nil, "it fits without stopping anything" end
       local plan = plan_on(slot, rec)
       if plan and (not best or better(plan, best)) then best = plan end
