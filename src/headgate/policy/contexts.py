@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from headgate.policy import deltas as d
 
@@ -13,6 +12,12 @@ NOW = 1_700_000_000_000
 _PRIORITIES = (("high", 0), ("interactive", 0), ("normal", 1), ("low", 2), ("batch", 2), ("background", 3))
 _MODELS = (None, None, "llama-7b", "llama-70b", "unknown-model")
 _TENANTS = ("default", "acme", "zeta")
+_NEEDS: tuple[dict[str, float], ...] = (
+    *({}, {}, {"cpu": 1}, {"memory": 4 * GB, "cpu": 0.5}),
+    *({"vram": 8 * GB}, {"odd": 1}),
+)
+_OFFERS: tuple[dict[str, float], ...] = ({}, {"cpu": 4}, {"cpu": 8, "memory": 16 * GB, "vram": 24 * GB})
+_QUOTAS: tuple[dict[str, float], ...] = ({}, {}, {"units": 10}, {"vram": 16 * GB, "jobs": 2})
 _ODD_NAMES = ("", "a" * 200, "ünïcode ✓", "'; drop table job; --", "\t")
 
 
@@ -72,7 +77,7 @@ def _job(chance: random.Random, number: int) -> d.JobAdded:
         priority=priority,
         tenant=chance.choice(_TENANTS),
         units=chance.choice((0, 1, 1, 5, 50, 10_000)),
-        resources=chance.choice(({}, {}, {"cpu": 1}, {"memory": 4 * GB, "cpu": 0.5}, {"vram": 8 * GB}, {"odd": 1})),
+        resources=chance.choice(_NEEDS),
         model_ref=chance.choice(_MODELS),
         seed=chance.choice((None, None, 0, 42, -1)),
         max_tokens=chance.choice((None, 128, 100_000)),
@@ -97,7 +102,7 @@ def _worker(chance: random.Random, number: int) -> d.WorkerSet:
         slots=slots,
         slots_free=slots - held,
         vram_free=chance.choice((None, 0, 8 * GB, 40 * GB)),
-        resources_free=chance.choice(({}, {"cpu": 4}, {"cpu": 8, "memory": 16 * GB, "vram": 24 * GB})),
+        resources_free=chance.choice(_OFFERS),
         labels=chance.choice(({}, {"zone": "a"})),
         current_jobs=[_running(chance, f"run-{number}-{n}") for n in range(held)],
         jobs_completed=chance.randrange(1_000),
@@ -126,16 +131,17 @@ def _pool(chance: random.Random, name: str) -> d.PoolSet:
 
 
 def _tenant(chance: random.Random, name: str) -> d.TenantSet:
-    quotas: dict[str, float] = chance.choice(({}, {}, {"units": 10}, {"vram": 16 * GB, "jobs": 2}))
-    return d.TenantSet(name, chance.choice((0.5, 1.0, 3.0)), chance.random(), quotas, {"units": 2, "jobs": 1})
+    weight, share = chance.choice((0.5, 1.0, 3.0)), chance.random()
+    return d.TenantSet(name, weight, share, chance.choice(_QUOTAS), {"units": 2, "jobs": 1})
 
 
-def _models(chance: random.Random) -> list[d.Delta]:
+def _models(chance: random.Random) -> list[d.ModelSet]:
     return [d.ModelSet("llama-7b", 8 * GB, 2_000, ["llama"]), d.ModelSet("llama-70b", 40 * GB)][: chance.randrange(3)]
 
 
 def _metrics(chance: random.Random) -> d.MetricsSet:
     usable = chance.choice((0, 1, 10, 100))
-    values: dict[str, Any] = {"usable_units": usable, "leased_units": min(usable, 5), "busy_rating": chance.random() * 10}
-    values["free_units"] = usable - values["leased_units"]
-    return d.MetricsSet(values)
+    leased, busy = min(usable, 5), chance.random() * 10
+    return d.MetricsSet(
+        {"usable_units": usable, "leased_units": leased, "free_units": usable - leased, "busy_rating": busy}
+    )

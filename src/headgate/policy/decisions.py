@@ -6,13 +6,15 @@ frame that holds the whole state, so a decision is replayed from the last key fr
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from headgate.core.commands import Scheduled
-from headgate.policy.deltas import Answer, Question, encode
+from headgate.policy.deltas import Delta, Question
 from headgate.policy.host import PolicyHost
 from headgate.policy.verdict import HostSettings, Verdict
 
@@ -62,6 +64,22 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     shadow: ShadowSaid | None = None
     attempted: str = ""
     """The user's version that was asked, where the platform policy had to decide."""
+
+
+_DELTA_TYPES: Any = functools.reduce(operator.or_, Delta.__subclasses__())
+_deltas = msgspec.msgpack.Decoder(list.__class_getitem__(_DELTA_TYPES))
+_encode_deltas = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def pack(deltas: Sequence[Delta]) -> bytes:
+    """What a policy was told, as a record keeps it."""
+    return _encode_deltas(deltas)
+
+
+def unpack(frame: bytes) -> list[Delta]:
+    """What a policy was told, as it can be told again."""
+    told: list[Delta] = _deltas.decode(frame)
+    return told
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -167,7 +185,7 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
 
 
 class Replayer:
-    """Asks recorded questions again, in a process of its own."""
+    """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
     def __init__(self, lua: str | None, settings: HostSettings | None = None) -> None:
         self._host = PolicyHost(settings or HostSettings())
@@ -175,32 +193,35 @@ class Replayer:
         if lua is not None:
             self._host.load(lua, "replay")
 
-    def ask(self, history: Sequence[Decision]) -> Answer:
-        """The answer to the last question of a history."""
+    def ask(self, history: Sequence[Decision]) -> Verdict:
+        """The verdict on the last question of a history."""
         for decision in history:
-            self._host.feed_frame(decision.frame)
+            self._host.feed(unpack(decision.frame))
+        return self.ask_again(history[-1].question)
+
+    def follow(self, decision: Decision) -> Verdict:
+        """The verdict on a decision whose predecessor was followed just before."""
+        self._host.feed(unpack(decision.frame))
+        return self.ask_again(decision.question)
+
+    def ask_again(self, question: Question) -> Verdict:
+        """Ask on what has been told so far."""
         self._host.wait_ready()
-        verdict = self._host.ask(history[-1].question)
-        if verdict.failure is not None:
-            return Answer([], error=None, runtime=f"{verdict.failure}: {verdict.message}")
-        return verdict.answer
+        return self._host.ask(question)
 
     def compare(self, history: Sequence[Decision]) -> Difference:
         """What the loaded policy says where the recorded one said something."""
-        answer = self.ask(history)
-        recorded = history[-1].actions
-        failed = answer.runtime if not answer.took_us and not answer.actions and ":" in answer.runtime else ""
-        return Difference(answer.actions == recorded and not failed, recorded, answer.actions, failed)
+        verdict, recorded = self.ask(history), history[-1].actions
+        replayed = verdict.answer.actions
+        same = verdict.failure is None and replayed == recorded
+        return Difference(same, recorded, replayed, verdict.failure or "", verdict.message)
 
     def stop(self) -> None:
         """End the process."""
         self._host.stop()
 
-    def __enter__(self) -> Replayer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-__all__ = ["Decision", "DecisionLog", "Difference", "Replayer", "encode", "history_of", "load", "record"]

@@ -128,7 +128,7 @@ class Library:
         *,
         who: str = "",
         why: str = "",
-        base: str | None | msgspec.UnsetType = msgspec.UNSET,
+        base: str | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> Pointer:
         """Point to a version (none: the platform policy). With `base`, only if that is what is active now."""
         body = self._body()

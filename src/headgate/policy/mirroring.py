@@ -60,7 +60,7 @@ class Mirroring:
             elif kind in _OF_WORKERS:
                 self._workers[event.id] = None  # type: ignore[attr-defined]
             else:
-                self._touch_other(event, state)
+                self._touch_other(event)
 
     def _touch_job(self, job_id: str, state: State, *, changed: bool = False) -> None:
         self._jobs[job_id] = changed or self._jobs.get(job_id, False)
@@ -81,7 +81,7 @@ class Mirroring:
         elif type(event) is e.LeaseGranted and job is not None:
             self._waited += 0.05 * (event.at - job.queued_at - self._waited)
 
-    def _touch_other(self, event: e.Event, state: State) -> None:
+    def _touch_other(self, event: e.Event) -> None:
         match event:
             case e.WorkerRegistered() | e.WorkerWanted():
                 self._workers[event.spec.id] = None
