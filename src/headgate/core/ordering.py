@@ -68,7 +68,10 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not _serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
+        model = worker.spec.model_ref
+        if model is not None and model != shape.model_ref:  # it is left to jobs for the model that it has loaded
+            continue
+        if _short(shape, worker.free) or unfit(shape, worker) is not None:
             continue
         if pool_closed(state, shape, worker.spec.pool, now) is None:
             return worker, False
@@ -82,8 +85,3 @@ def _short(shape: Shape, free: dict[str, Amount]) -> bool:
         if free.get(name, 0) < needed:
             return True
     return False
-
-
-def _serves(shape: Shape, worker: Worker) -> bool:
-    """A worker that has a model loaded is left to jobs for that model."""
-    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref
