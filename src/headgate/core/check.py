@@ -50,13 +50,18 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
 def no_units(state: State, units: int, now: int) -> AnyReason | None:
     """The gate: units usable at the present load, less those held."""
     free = state.load.usable_at(now, state.settings) - state.leased_units
-    if units <= free and (units or state.load.busy < 10):
+    if units <= free and (units or not gate_shut(state, now)):
         return None
     stale = state.load.stale(now, state.settings)
     if stale or state.load.busy >= 10:
         because = tuple(f"no fresh sample from {source}" for source in stale) or state.load.reasons
         return BusyGate(10.0 if stale else state.load.rating, because)
     return NoCapacity(units, max(0, free), units - max(0, free))
+
+
+def gate_shut(state: State, now: int) -> bool:
+    """Whether nothing at all may start, not even a job that takes no units."""
+    return state.load.busy >= 10 or bool(state.load.stale(now, state.settings))
 
 
 def over_quota(tenant: Tenant, shape: Shape) -> AnyReason | None:
@@ -97,6 +102,11 @@ def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     return None
 
 
+def serves(shape: Shape, worker: Worker) -> bool:
+    """A worker that has a model loaded is left to jobs for that model: custom of the native ordering, no rule."""
+    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref
+
+
 def lacks(shape: Shape, worker_id: str, free: dict[str, Amount]) -> WorkerUnfit | None:
     """The first named resource of which there is too little."""
     for name, needed in shape.resources:
@@ -115,8 +125,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
     report = pool.report
-    busy = report.busy
-    if busy is not None and not 0 <= busy < 10:
+    if pool.shut:
         return BusyGate(10.0, (f"pool {pool_id} is busy",))
     usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:

@@ -36,7 +36,8 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 class JobSubmitted(Event, frozen=True, tag="job-submitted"):
     id: str
     seq: int
-    spec: JobSpec
+    spec: JobSpec | None
+    """None in the journal: the specification stands in the job's own row and never changes."""
     state: JobState
     waits_for: tuple[str, ...] = ()
     depth: int = 0
@@ -121,6 +122,8 @@ class JobCompleted(Event, frozen=True, tag="job-completed"):
     job_id: str
     lease_id: str
     result: bytes
+    """Empty in the journal: the result stands in the row of the job's end."""
+    digest: bytes = b""
 
 
 class AttemptFailed(Event, frozen=True, tag="attempt-failed"):
@@ -221,6 +224,14 @@ class ModelRemoved(Event, frozen=True, tag="model-removed"):
     id: str
 
 
+class DocumentSet(Event, frozen=True, tag="document-set"):
+    """A document that the core keeps and does not read: a policy version, a pointer. None deletes it."""
+
+    kind: str
+    id: str
+    body: bytes | None
+
+
 # -- load and the policy ------------------------------------------------------------------------------------------
 
 
@@ -283,6 +294,17 @@ def _union() -> Any:
 _decoder: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list.__class_getitem__(_union()))
 
 
+def slim(event: Event) -> Event:
+    """The event as the journal keeps it: large content stands elsewhere, once."""
+    if type(event) is JobSubmitted:
+        return JobSubmitted(
+            event.at, event.id, event.seq, None, event.state, event.waits_for, event.depth, event.retry_of
+        )
+    if type(event) is JobCompleted:
+        return JobCompleted(event.at, event.job_id, event.lease_id, b"", event.digest)
+    return event
+
+
 def encode(events: list[Event]) -> bytes:
     """One blob for the journal."""
     return _encoder.encode(events)
@@ -290,7 +312,7 @@ def encode(events: list[Event]) -> bytes:
 
 def durable(events: list[Event]) -> list[Event]:
     """The events that the journal keeps."""
-    return [event for event in events if type(event) not in TRANSIENT]
+    return [slim(event) for event in events if type(event) not in TRANSIENT]
 
 
 def decode(blob: bytes) -> list[Event]:

@@ -5,11 +5,13 @@ It stands behind the same interface as any policy: it reads the state and propos
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from headgate.core.actions import Action, Dispatch, Preempt
-from headgate.core.check import no_units, over_quota, pool_closed, unfit
+from headgate.core.actions import Action, Dispatch, Preempt, Stagger
+from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
+from headgate.core.commands import Scheduled
+from headgate.core.events import Event
 from headgate.core.preemption import find_victims
 from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, Shape
@@ -21,6 +23,27 @@ class Policy(Protocol):
 
     def propose(self, state: State, now: int) -> list[Action]:
         """Return the next actions; they are checked one by one before the policy is asked again."""
+        ...
+
+
+class Note(NamedTuple):
+    """What a policy wants kept of a decision: an entry for one of the engine's logs."""
+
+    kind: str
+    key: str
+    body: bytes
+
+
+@runtime_checkable
+class Decider(Policy, Protocol):
+    """A policy that keeps a picture of its own of the state, and a record of what it decided."""
+
+    def observe(self, events: list[Event]) -> None:
+        """See events as they happen, before they are durable."""
+        ...
+
+    def disposed(self, scheduled: Scheduled, now: int) -> list[Note]:
+        """Hear what became of the last proposal; return what should be kept of it."""
         ...
 
 
@@ -68,14 +91,12 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        model = worker.spec.model_ref
-        if model is not None and model != shape.model_ref:  # it is left to jobs for the model that it has loaded
+        if not serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
             continue
-        if _short(shape, worker.free) or unfit(shape, worker) is not None:
-            continue
-        if pool_closed(state, shape, worker.spec.pool, now) is None:
+        closed = pool_closed(state, shape, worker.spec.pool, now)
+        if closed is None:
             return worker, False
-        waiting_helps = True
+        waiting_helps = waiting_helps or isinstance(closed, Stagger)
     return None, waiting_helps
 
 

@@ -65,7 +65,7 @@ def shape_key(kind: JobKind) -> ShapeKey:
 class Bucket:
     """Ready jobs of one class, one tenant and one shape, in order of rank and submission."""
 
-    __slots__ = ("_line", "_strays", "blocked_at", "dead", "filed", "job_class", "live", "shape", "tenant")
+    __slots__ = ("_entered", "_line", "_strays", "blocked_at", "dead", "filed", "job_class", "live", "shape", "tenant")
 
     def __init__(self, job_class: int, tenant: str, shape: Shape) -> None:
         self.job_class = job_class
@@ -78,7 +78,9 @@ class Bucket:
         """The place in the order under which its `Line` has filed it: that of its head, or of a head that has gone."""
         # Nearly every job arrives in order and goes to the end of the line; jobs that come back go to the heap.
         self._line: deque[Job] = deque()
-        self._strays: list[tuple[int, int, Job]] = []
+        # The third part of an entry keeps two records of one job apart: the dead one of a changed job may still stand.
+        self._strays: list[tuple[int, int, int, Job]] = []
+        self._entered = 0
 
     def push(self, job: Job) -> bool:
         """Put a job in its place, and say whether that may be before others."""
@@ -91,7 +93,8 @@ class Bucket:
         if not line or ((last := line[-1]).seq < job.seq and last.kind.of.rank >= rank):
             line.append(job)
             return False
-        heapq.heappush(self._strays, (-rank, job.seq, job))
+        self._entered += 1
+        heapq.heappush(self._strays, (-rank, job.seq, self._entered, job))
         return True
 
     def discard(self) -> None:
@@ -107,34 +110,34 @@ class Bucket:
         while line and not line[0].ready:
             line.popleft().parked = False
             self.dead -= 1
-        while strays and not strays[0][2].ready:
-            heapq.heappop(strays)[2].parked = False
+        while strays and not strays[0][3].ready:
+            heapq.heappop(strays)[3].parked = False
             self.dead -= 1
         if not strays:
             return line[0] if line else None
         if not line:
-            return strays[0][2]
+            return strays[0][3]
         first = line[0]
-        return first if (-first.kind.of.rank, first.seq) < strays[0][:2] else strays[0][2]
+        return first if (-first.kind.of.rank, first.seq) < strays[0][:2] else strays[0][3]
 
     def count_before(self, key: tuple[int, int]) -> int:
         """How many ready jobs stand before a place in the order; a close estimate where entries are passed over."""
-        strays = sum(entry[2].ready and entry[:2] < key for entry in self._strays)
+        strays = sum(entry[3].ready and entry[:2] < key for entry in self._strays)
         return max(0, min(self.live, bisect_left(self._line, key, key=order_key) - self.dead)) + strays
 
     def _sweep(self) -> None:
         for job in self._line:
             job.parked = job.ready
-        for _, _, job in self._strays:
+        for _, _, _, job in self._strays:
             job.parked = job.ready
         self._line = deque(job for job in self._line if job.ready)
-        self._strays = [entry for entry in self._strays if entry[2].ready]
+        self._strays = [entry for entry in self._strays if entry[3].ready]
         heapq.heapify(self._strays)
         self.dead = 0
 
     def __iter__(self) -> Iterator[Job]:
         """All ready jobs in order; costs what a sort costs."""
-        jobs = [job for job in self._line if job.ready] + [entry[2] for entry in self._strays if entry[2].ready]
+        jobs = [job for job in self._line if job.ready] + [entry[3] for entry in self._strays if entry[3].ready]
         return iter(sorted(jobs, key=order_key))
 
 

@@ -36,12 +36,15 @@ class Kind:
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """How a lease was settled, so that a repeat of the same word is recognised."""
+    """How a job's last lease ended, so that a repeat of the same word is recognised."""
 
     lease_id: str
     token: int
     verb: str
+    """`complete`, `fail` or `release` by the holder; `expire`, `preempt` or `cancel` over its head."""
     digest: bytes
+    worker_id: str | None
+    started_at: int | None
 
 
 class Job(msgspec.Struct, gc=False):
@@ -120,6 +123,7 @@ class State:
         self.pools: dict[str, Pool] = {}
         self.models: dict[str, ModelSpec] = {}
         self.tenants: dict[str, Tenant] = {}
+        self.documents: dict[tuple[str, str], bytes] = {}
         self.load = Load(self.settings)
         self.leased_units = 0
         self.totals: dict[str, Amount] = {}
@@ -178,6 +182,11 @@ class State:
     def next_timer(self) -> int | None:
         """The earliest moment at which a tick has something to do for a job or a lease."""
         moments = [at for at in (self.waits.next(), self.lease_timers.next()) if at is not None]
+        return min(moments, default=None)
+
+    def soonest_timer(self) -> int | None:
+        """A moment before which no tick is needed; cheap enough to ask after every command."""
+        moments = [at for at in (self.waits.soonest(), self.lease_timers.soonest()) if at is not None]
         return min(moments, default=None)
 
     # -- the small steps that events are made of ----------------------------------------------------------------

@@ -120,6 +120,7 @@ def _queue(state: State) -> Iterator[str]:
 
 
 def _graph(state: State) -> Iterator[str]:
+    children: dict[str, set[str]] = {}
     for job in state.jobs.values():
         pending = state.graph.pending(job.id)
         if (job.state is JobState.BLOCKED) != bool(pending):
@@ -128,7 +129,9 @@ def _graph(state: State) -> Iterator[str]:
             parent = state.jobs.get(dependency)
             if parent is None or parent.state in TERMINAL:
                 yield f"job {job.id} waits for {dependency}, which has ended"
-            if job.id not in state.graph.children(dependency):
+            if dependency not in children:  # a list may be long: looking through it for each child is not linear
+                children[dependency] = set(state.graph.children(dependency))
+            if job.id not in children[dependency]:
                 yield f"{dependency} does not know that {job.id} waits for it"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headgate.core import events as e
-from headgate.core.apply.ledgers import end_lease
+from headgate.core.apply.ledgers import end_lease, settle
+from headgate.core.errors import InvalidInput
 from headgate.core.fingerprint import spec_digest
 from headgate.core.job import JobKind
 from headgate.core.state import Job, State
@@ -12,6 +13,8 @@ from headgate.core.states import JobState, Trigger
 
 def job_submitted(state: State, event: e.JobSubmitted) -> None:
     spec = event.spec
+    if spec is None:
+        raise InvalidInput("an entry of the journal is applied together with its job's row", field="spec")
     of = spec.kind
     kind = state.kind_for(of, of.job_class)
     kind.jobs += 1
@@ -111,7 +114,9 @@ def _rekind(state: State, job: Job, of: JobKind, job_class: int) -> Job:
 def job_cancelled(state: State, event: e.JobCancelled) -> None:
     job = state.jobs[event.id]
     if job.lease is not None:
-        end_lease(state, job, job.lease, event.at)
+        lease = job.lease
+        end_lease(state, job, lease, event.at)
+        settle(state, job, lease, "cancel")
     state.move(job, Trigger.CANCEL)
     finish(state, job)
 

@@ -30,7 +30,7 @@ RETRY_AFTER = 1_000
 def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     """Take in all jobs or none."""
     state = turn.state
-    answer, fresh = _recognise(state, command.jobs)
+    answer, fresh = _recognise(state, command)
     _check_room(state, fresh)
     depth = _check_dependencies(state, fresh, command.finished)
     for new in _parents_first(fresh, depth):
@@ -38,19 +38,19 @@ def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     return answer
 
 
-def _recognise(state: State, jobs: tuple[c.NewJob, ...]) -> tuple[c.Submitted, list[c.NewJob]]:
+def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.NewJob]]:
     """Tell new jobs from repeats of an idempotency key."""
     ids: list[str] = []
     created: list[bool] = []
     fresh: list[c.NewJob] = []
     seen: set[str] = set()
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-    for new in jobs:
+    for new in command.jobs:
         key = new.spec.idempotency_key
         if key is not None:
             owner = (new.spec.kind.tenant, key)
             body = spec_digest(new.spec)
-            known = state.keys.get(owner) or keys.get(owner)
+            known = state.keys.get(owner) or keys.get(owner) or command.keys.get(c.key_name(*owner))
             if known is not None:
                 if known[1] != body:
                     raise IdempotencyConflict(

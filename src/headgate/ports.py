@@ -1,0 +1,378 @@
+"""The ports: what the engine asks of the world, as protocols. Edges implement them; the engine imports no edge.
+
+A store keeps rows and knows no rules. The engine hands it whole batches; what is in a batch becomes durable together
+or not at all. Rows are plain tuples in the order of their columns. Times are integer milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from headgate.core.errors import HeadgateError
+from headgate.core.states import JobState
+
+
+class Clock(Protocol):
+    """Time that never goes back while the process lives."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        ...
+
+
+class Ids(Protocol):
+    """Names for new jobs, sortable by the time they were made."""
+
+    def new(self) -> str:
+        """A name nobody has yet."""
+        ...
+
+
+class Chance(Protocol):
+    """Where randomness comes from."""
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+
+# -- errors of stores ---------------------------------------------------------------------------------------------
+
+
+class StoreError(HeadgateError):
+    """The store cannot do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or opened."""
+
+
+class StoreDamaged(StoreError):
+    """The store's content is damaged; nothing was changed."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer version."""
+
+
+class StoreOwned(StoreError):
+    """Another engine owns the store."""
+
+
+class CommitFailed(StoreError):
+    """The commit did not succeed: what it held is not durable."""
+
+
+class Deposed(CommitFailed):
+    """Another engine took the store over: this one must stop."""
+
+
+# -- rows ---------------------------------------------------------------------------------------------------------
+
+
+class JobRow(NamedTuple):
+    """A job as submitted. It never changes."""
+
+    seq: int
+    id: str
+    created_at: int
+    state: str
+    """`blocked` or `queued`, as it was on submission."""
+    tenant: str
+    type: str
+    name: str
+    priority: str
+    job_class: int
+    key: str | None
+    retry_of: str | None
+    spec: bytes
+    """`JobSpec` in msgpack."""
+
+
+class StatusRow(NamedTuple):
+    """What is no longer as submitted about a job that has not ended. Most jobs never have one."""
+
+    seq: int
+    state: str
+    attempt: int
+    not_before: int | None
+    queued_at: int
+    job_class: int
+    kind: bytes | None
+    """`JobKind` in msgpack, where it was changed."""
+    lease_id: str | None
+    token: int | None
+    verb: str | None
+    digest: bytes | None
+    """The last four: how the last lease was settled, if one was."""
+
+
+class LeaseRow(NamedTuple):
+    """A live lease."""
+
+    seq: int
+    lease_id: str
+    token: int
+    worker_id: str | None
+    pool_id: str | None
+    granted_at: int
+    started_at: int | None
+    ttl: int
+    attempt: int
+    fence_at: int | None
+    for_job: str | None
+
+
+class EndRow(NamedTuple):
+    """How a job ended. It never changes."""
+
+    seq: int
+    state: str
+    ended_at: int
+    attempt: int
+    started_at: int | None
+    worker_id: str | None
+    lease_id: str | None
+    token: int | None
+    verb: str | None
+    digest: bytes | None
+    error: bytes | None
+    """`Failure` in msgpack, or none."""
+    result: bytes | None
+    """Encoded JSON, or none."""
+
+
+class DocumentRow(NamedTuple):
+    """A worker, pool, tenant, model or policy; `body` none deletes it."""
+
+    kind: str
+    id: str
+    body: bytes | None
+
+
+class RecordRow(NamedTuple):
+    """An entry of a log that only grows: decisions, samples of load, audit."""
+
+    kind: str
+    at: int
+    number: int
+    key: str
+    body: bytes
+
+
+class EventRow(NamedTuple):
+    """An event of a job, for its history. Written off the hot path, from the journal."""
+
+    job_seq: int
+    number: int
+    at: int
+    type: str
+    body: bytes
+
+
+class JournalRow(NamedTuple):
+    """One commit's effects: events in msgpack without the content that stands in rows of its own."""
+
+    number: int
+    epoch: int
+    at: int
+    events: bytes
+
+
+class Batch(msgspec.Struct):
+    """One commit. Lists may be empty; rows with the same key replace what was there."""
+
+    number: int
+    epoch: int
+    at: int
+    seq: int
+    """The last submission number given out."""
+    tokens: int
+    """The last lease number given out."""
+    low_water: int
+    """No job below this submission number is live: recovery need not look there."""
+    journal: bytes = b""
+    """Empty: this commit has no effects and leaves no row in the journal."""
+    jobs: list[JobRow] = []
+    statuses: list[StatusRow] = []
+    statuses_gone: list[int] = []
+    leases: list[LeaseRow] = []
+    leases_gone: list[int] = []
+    ends: list[EndRow] = []
+    documents: list[DocumentRow] = []
+    records: list[RecordRow] = []
+    events: list[EventRow] = []
+    indexed: int | None = None
+    """The journal up to this number has been turned into event rows."""
+
+
+class Mark(NamedTuple):
+    """Where a store stands."""
+
+    epoch: int
+    number: int
+    seq: int
+    tokens: int
+    indexed: int
+    low_water: int
+
+
+class LiveJob(NamedTuple):
+    """A job that has not ended, as the store holds it."""
+
+    job: JobRow
+    status: StatusRow | None
+    lease: LeaseRow | None
+
+
+class EndedJob(NamedTuple):
+    """A job that has ended, as the store holds it."""
+
+    job: JobRow
+    end: EndRow
+
+
+# -- questions ----------------------------------------------------------------------------------------------------
+
+
+class JobQuery(msgspec.Struct, frozen=True):
+    """Which jobs to list. Empty tuples mean any. Newest first unless said otherwise.
+
+    Ranges of time begin with `from` and stop before `to`. `name_contains` is taken literally, case and all.
+    """
+
+    states: tuple[JobState, ...] = ()
+    classes: tuple[int, ...] = ()
+    tenants: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    name_contains: str | None = None
+    created_from: int | None = None
+    created_to: int | None = None
+    ended_from: int | None = None
+    ended_to: int | None = None
+    order: Literal["newest", "oldest"] = "newest"
+    after: int | None = None
+    """The cursor: the submission number of the last job of the page before."""
+    limit: int = 100
+
+
+class JobView(NamedTuple):
+    """A job with what became of it."""
+
+    job: JobRow
+    state: JobState
+    status: StatusRow | None
+    lease: LeaseRow | None
+    end: EndRow | None
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What `compact` may delete: everything of a kind older than its age; none keeps it for ever."""
+
+    jobs: int | None = None
+    """Ended jobs with their results and events, by the time they ended."""
+    journal: int | None = None
+    """Journal entries that have been indexed, by their time."""
+    records: dict[str, int] = {}
+    """By kind of record."""
+
+
+class Compacted(NamedTuple):
+    """What `compact` deleted."""
+
+    jobs: int
+    journal: int
+    records: int
+
+
+class Store(Protocol):
+    """A durable (or not) home for the state. One engine at a time; calls come from one thread at a time.
+
+    `open` makes the caller the owner and raises the epoch; every `seal` checks that the epoch is still its own.
+    `write` followed by `seal` is one commit: after `seal` returned, all of the batch is durable; if either raises,
+    none of it is, and the store must be opened anew. History questions may come from other threads.
+    """
+
+    name: str
+    """What to call it in messages: the path or address without secrets."""
+
+    def open(self) -> Mark:
+        """Become the owner: check the content, migrate it, raise the epoch."""
+        ...
+
+    def live_jobs(self) -> Iterator[LiveJob]:
+        """All jobs that have not ended, in order of submission."""
+        ...
+
+    def recent_ends(self, limit: int) -> list[EndedJob]:
+        """The last jobs that ended, oldest end first; of those that ended at once, in order of submission."""
+        ...
+
+    def documents(self) -> Iterator[DocumentRow]:
+        """All documents."""
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Put a batch into the open transaction."""
+        ...
+
+    def seal(self) -> None:
+        """Make what was written durable, or raise `CommitFailed` (`Deposed` if another engine took over)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Closing twice is the same as once."""
+        ...
+
+    # -- history ----------------------------------------------------------------------------------------------
+
+    def find_jobs(self, query: JobQuery) -> list[JobView]:
+        """A page of jobs."""
+        ...
+
+    def get_job(self, job_id: str) -> JobView | None:
+        """One job, live or ended."""
+        ...
+
+    def states_of(self, job_ids: Iterable[str]) -> dict[str, JobState]:
+        """The states of those jobs that exist."""
+        ...
+
+    def find_key(self, tenant: str, key: str) -> JobRow | None:
+        """The job that was submitted with an idempotency key."""
+        ...
+
+    def counts(self) -> dict[tuple[JobState, int], int]:
+        """How many jobs there are by state and class."""
+        ...
+
+    def events_of(self, job_id: str, after: int = 0, limit: int = 1_000) -> list[EventRow]:
+        """A job's history, oldest first, as far as it has been indexed."""
+        ...
+
+    def journal(self, after: int = 0) -> Iterator[JournalRow]:
+        """The journal after a commit number, oldest first."""
+        ...
+
+    def records(
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
+    ) -> list[RecordRow]:
+        """Entries of a log from `since` to before `until`, oldest first."""
+        ...
+
+    # -- upkeep -----------------------------------------------------------------------------------------------
+
+    def compact(self, now: int, retention: Retention) -> Compacted:
+        """Delete what is older than its age. Only the owner may."""
+        ...
+
+    def backup(self, target: str) -> None:
+        """Copy everything to a new file while work goes on."""
+        ...
+
+    def check(self) -> list[str]:
+        """What is wrong with the stored content, as far as a store can tell; empty if nothing is."""
+        ...
