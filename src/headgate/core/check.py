@@ -125,7 +125,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
     report = pool.report
-    if pool.shut:
+    if report.busy is not None and pool.shut:
         return BusyGate(10.0, (f"pool {pool_id} is busy",))
     usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:
