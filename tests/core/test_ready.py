@@ -202,6 +202,28 @@ def test_a_tenant_that_comes_late_goes_ahead_of_one_that_had_much() -> None:
     assert h.cycle() == ["b0"]
 
 
+def test_a_light_tenant_that_rested_is_served_beside_a_heavy_one() -> None:
+    """What it had long ago is forgiven, though nothing happened to it since."""
+    h = Harness(total_units=4, fair_half_life=10_000, lease_ttl=10**9, worker_silence=10**9, ageing=0)
+    h.join(worker("w", slots=4))
+    h.tenant(tenant("heavy", weight=20))
+    h.submit_all([*(job(f"l{n}", tenant="light") for n in range(4)), job("h", tenant="heavy")])
+    for n in range(4):
+        h.grant(f"l{n}", "w")
+    h.advance(60_000)
+    h.run("l0", "l1", "l2", "l3")
+    h.submit_all(job(f"h{n}", tenant="heavy") for n in range(200))
+    h.cycle()
+    h.advance(100_000)
+    h.submit(job("light-again", tenant="light"))
+    for _ in range(40):
+        h.advance(1_000)
+        h.run(min(h.state.leases.values(), key=lambda lease: lease.token).job_id)
+        if "light-again" in h.cycle():
+            return
+    raise AssertionError("it starves")
+
+
 def test_classes_come_before_fair_share() -> None:
     h = one_at_a_time()
     h.submit_all([job("a0", tenant="a"), job("b0", tenant="b", priority="low"), job("a1", tenant="a")])
