@@ -12,10 +12,7 @@ NOW = 1_700_000_000_000
 _PRIORITIES = (("high", 0), ("interactive", 0), ("normal", 1), ("low", 2), ("batch", 2), ("background", 3))
 _MODELS = (None, None, "llama-7b", "llama-70b", "unknown-model")
 _TENANTS = ("default", "acme", "zeta")
-_NEEDS: tuple[dict[str, float], ...] = (
-    *({}, {}, {"cpu": 1}, {"memory": 4 * GB, "cpu": 0.5}),
-    *({"vram": 8 * GB}, {"odd": 1}),
-)
+_NEEDS: list[dict[str, float]] = [{}, {}, {"cpu": 1}, {"memory": 4 * GB, "cpu": 0.5}, {"vram": 8 * GB}, {"odd": 1}]
 _OFFERS: tuple[dict[str, float], ...] = ({}, {"cpu": 4}, {"cpu": 8, "memory": 16 * GB, "vram": 24 * GB})
 _QUOTAS: tuple[dict[str, float], ...] = ({}, {}, {"units": 10}, {"vram": 16 * GB, "jobs": 2})
 _ODD_NAMES = ("", "a" * 200, "ünïcode ✓", "'; drop table job; --", "\t")
