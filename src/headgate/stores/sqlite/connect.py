@@ -95,7 +95,7 @@ def tune_writer(connection: apsw.Connection) -> None:
 
 
 def roll_back(connection: apsw.Connection) -> None:
-    """After some errors SQLite has rolled back already, and on a broken disk it cannot: nothing is sealed either way."""
+    """After some errors SQLite has rolled back already, and on a broken disk it cannot: nothing is sealed."""
     if connection.in_transaction:
         with suppress(apsw.Error):
             connection.execute("ROLLBACK")

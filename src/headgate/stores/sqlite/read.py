@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import starmap
-from typing import Any, Final, TypeVar
+from math import inf
+from typing import Any, Final, Generic, TypeVar
 
 import apsw
 import msgspec
@@ -26,7 +27,7 @@ from headgate.ports import (
     StatusRow,
 )
 
-Row = TypeVar("Row", StatusRow, LeaseRow, EndRow)
+Row = TypeVar("Row", bound=StatusRow | LeaseRow)
 
 
 def _columns(alias: str, row_type: type[tuple[object, ...]]) -> str:
@@ -54,9 +55,10 @@ _FROM_ENDED: Final = "history e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN leas
 _FROM_LEASED: Final = "lease l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN history e ON e.seq = j.seq " + _BESIDES
 _VIEW: Final = f"{_JOB}, {_STATUS}, {_LEASE}, {_END}"
 
-_LIVE: Final = f"""SELECT {_JOB}, {_STATUS}, {_LEASE} FROM job j LEFT JOIN lease l ON l.seq = j.seq {_BESIDES}
-    WHERE j.seq >= (SELECT low_water FROM meta) AND NOT EXISTS (SELECT 1 FROM history e WHERE e.seq = j.seq)
-    ORDER BY j.seq"""
+_LIVE: Final = f"""SELECT {_JOB} FROM job j WHERE j.seq >= (SELECT low_water FROM meta)
+    AND NOT EXISTS (SELECT 1 FROM history e WHERE e.seq = j.seq) ORDER BY j.seq"""
+_STATUSES: Final = f"SELECT {_STATUS} FROM status s WHERE s.seq >= (SELECT low_water FROM meta) ORDER BY s.seq"
+_LEASES: Final = f"SELECT {_LEASE} FROM lease l WHERE l.seq >= (SELECT low_water FROM meta) ORDER BY l.seq"
 _RECENT: Final = f"""SELECT {_JOB}, {_END} FROM history e CROSS JOIN job j ON j.seq = e.seq
     ORDER BY e.ended_at DESC, e.seq DESC LIMIT ?"""
 _STATES: Final = f"""SELECT j.id, {_STATE} FROM json_each(?) wanted CROSS JOIN job j ON j.id = wanted.value
@@ -77,12 +79,41 @@ def mark(connection: apsw.Connection) -> Mark:
 
 
 def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
-    """All jobs that have not ended, in order of submission."""
-    make = JobRow._make
-    for row in connection.execute(_LIVE):
-        status = StatusRow._make(row[_STATUS_AT:_LEASE_AT]) if row[_STATUS_AT] is not None else None
-        lease = LeaseRow._make(row[_LEASE_AT:]) if row[_LEASE_AT] is not None else None
-        yield LiveJob(make(row[:_STATUS_AT]), status, lease)
+    """All jobs that have not ended, in order of submission.
+
+    Three walks side by side rather than one join: most jobs have neither a status nor a lease, and a joined row
+    would carry the empty columns of both.
+    """
+    statuses = _Walk(map(StatusRow._make, connection.execute(_STATUSES)))
+    leases = _Walk(map(LeaseRow._make, connection.execute(_LEASES)))
+    for job in map(JobRow._make, connection.execute(_LIVE)):
+        seq = job.seq
+        status = statuses.at(seq) if statuses.next_seq <= seq else None
+        lease = leases.at(seq) if leases.next_seq <= seq else None
+        yield LiveJob(job, status, lease)
+
+
+class _Walk(Generic[Row]):
+    """Rows in order of their submission number, asked for by rising numbers."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+        self._row = next(rows, None)
+        self.next_seq: float = inf if self._row is None else self._row.seq
+
+    def at(self, seq: int) -> Row | None:
+        """The row of that number, if there is one."""
+        while self.next_seq < seq:
+            self._step()
+        if self.next_seq > seq:
+            return None
+        found = self._row
+        self._step()
+        return found
+
+    def _step(self) -> None:
+        self._row = next(self._rows, None)
+        self.next_seq = inf if self._row is None else self._row.seq
 
 
 def recent_ends(connection: apsw.Connection, limit: int) -> list[EndedJob]:
@@ -105,22 +136,27 @@ def _view(row: tuple[Any, ...]) -> JobView:
 
 def find_jobs(connection: apsw.Connection, query: JobQuery) -> list[JobView]:
     """A page of jobs."""
-    conditions, values = _conditions(query)
+    table, seq = _source(query)
+    conditions, values = _conditions(query, seq)
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     direction = "DESC" if query.order == "newest" else "ASC"
-    table = _FROM_ALL
-    if query.ended_from is not None or query.ended_to is not None or (query.states and set(query.states) <= TERMINAL):
-        table = _FROM_ENDED
-    elif query.states and set(query.states) <= LEASED:
-        table = _FROM_LEASED
     # Every part of the text is ours: what the caller said is in `values`.
-    sql = f"SELECT {_VIEW}, {_STATE} FROM {table} {where} ORDER BY j.seq {direction} LIMIT ?"
+    sql = f"SELECT {_VIEW}, {_STATE} FROM {table} {where} ORDER BY {seq} {direction} LIMIT ?"
     return [_view(row) for row in connection.execute(sql, (*values, query.limit))]
 
 
-def _conditions(query: JobQuery) -> tuple[list[str], list[Any]]:
+def _source(query: JobQuery) -> tuple[str, str]:
+    """Which table to walk through, and its column with the submission number."""
+    states = set(query.states)
+    if query.ended_from is not None or query.ended_to is not None or (states and states <= TERMINAL):
+        return _FROM_ENDED, "e.seq"
+    if states and states <= LEASED:
+        return _FROM_LEASED, "l.seq"
+    return _FROM_ALL, "j.seq"
+
+
+def _conditions(query: JobQuery, seq: str) -> tuple[list[str], list[Any]]:
     """The filters of a query that are set, and their values."""
-    cursor = "j.seq < ?" if query.order == "newest" else "j.seq > ?"
     filters: list[tuple[str, Any]] = [
         (f"{_STATE} IN (SELECT value FROM json_each(?))", _list(query.states)),
         (f"{_CLASS} IN (SELECT value FROM json_each(?))", _list(query.classes)),
@@ -131,12 +167,12 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[Any]]:
         ("j.created_at < ?", query.created_to),
         ("e.ended_at >= ?", query.ended_from),
         ("e.ended_at < ?", query.ended_to),
-        (cursor, query.after),
+        (f"{seq} {'<' if query.order == 'newest' else '>'} ?", query.after),
     ]
     wanted = [(condition, value) for condition, value in filters if value is not None]
     conditions = [condition for condition, _ in wanted]
     if query.states and not TERMINAL.intersection(query.states):
-        conditions += ["e.seq IS NULL", "j.seq >= (SELECT low_water FROM meta)"]
+        conditions += ["e.seq IS NULL", f"{seq} >= (SELECT low_water FROM meta)"]
     return conditions, [value for _, value in wanted]
 
 
