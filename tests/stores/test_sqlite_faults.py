@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -128,30 +129,35 @@ def workload(store: SqliteStore, acknowledged: list[int]) -> None:
         store.close()
 
 
+@pytest.mark.parametrize("once", [True, False], ids=["once", "for good"])
 def test_whichever_operation_of_the_disk_fails_nothing_acknowledged_is_lost(
-    tmp_path: Path, disk: FaultyVFS, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk: FaultyVFS, monkeypatch: pytest.MonkeyPatch, once: bool
 ) -> None:
     monkeypatch.setattr(connect, "CHECKPOINT_PAGES", 8)
     workload(SqliteStore(tmp_path / "whole.db", vfs=disk.name), [])
     total = len(disk.done)
     assert total > 100
-    for failing, fault in zip(range(0, total, 3), itertools.cycle(FAULTS)):
-        path = tmp_path / f"{failing}.db"
-        acknowledged: list[int] = []
-        disk.fail(fault, spare=failing)
-        store = SqliteStore(path, vfs=disk.name)
-        try:
-            workload(store, acknowledged)
-        except StoreError:
-            pass
-        finally:
-            store.close()
+    failed = 0
+    for failing, fault in zip(range(once, total, 7), itertools.cycle(FAULTS)):
+        disk.fail(fault, spare=failing, once=once)
+        acknowledged = acknowledged_until_failure(SqliteStore(tmp_path / f"{failing}.db", vfs=disk.name))
         disk.heal()
-        store = SqliteStore(path, vfs=disk.name)
+        failed += len(acknowledged) < 18
+        store = SqliteStore(tmp_path / f"{failing}.db", vfs=disk.name)
         store.open()
         assert set(acknowledged) <= set(seqs(store)), failing
         assert store.check() == [], failing
         store.close()
+    assert failed > 20
+
+
+def acknowledged_until_failure(store: SqliteStore) -> list[int]:
+    """Run the workload as far as it goes; what was acknowledged."""
+    acknowledged: list[int] = []
+    with suppress(StoreError):
+        workload(store, acknowledged)
+    store.close()
+    return acknowledged
 
 
 # -- a full disk ------------------------------------------------------------------------------------------------
