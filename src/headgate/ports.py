@@ -239,7 +239,10 @@ class EndedJob(NamedTuple):
 
 
 class JobQuery(msgspec.Struct, frozen=True):
-    """Which jobs to list. Empty tuples mean any. Newest first unless said otherwise."""
+    """Which jobs to list. Empty tuples mean any. Newest first unless said otherwise.
+
+    Ranges of time begin with `from` and stop before `to`. `name_contains` is taken literally, case and all.
+    """
 
     states: tuple[JobState, ...] = ()
     classes: tuple[int, ...] = ()
@@ -305,7 +308,7 @@ class Store(Protocol):
         ...
 
     def recent_ends(self, limit: int) -> list[EndedJob]:
-        """The last jobs that ended, oldest end first."""
+        """The last jobs that ended, oldest end first; of those that ended at once, in order of submission."""
         ...
 
     def documents(self) -> Iterator[DocumentRow]:
@@ -357,7 +360,7 @@ class Store(Protocol):
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
-        """Entries of a log in a range of time, oldest first."""
+        """Entries of a log from `since` to before `until`, oldest first."""
         ...
 
     # -- upkeep -----------------------------------------------------------------------------------------------
