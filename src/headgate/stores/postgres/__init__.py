@@ -23,7 +23,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(_HOMES[name]), name)
+        import_module("psycopg")
     except ImportError as missing:
         message = "a Postgres database needs psycopg: install headgate with its extra, headgate[postgres]"
-        raise StoreUnavailable(f"{message} ({missing})") from missing
+        raise StoreUnavailable(message) from missing
+    return getattr(import_module(_HOMES[name]), name)

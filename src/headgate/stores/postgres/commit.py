@@ -6,7 +6,7 @@ Tables that a commit does not touch are left out, so there are a few shapes of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 from headgate.ports import Batch, JournalRow
@@ -98,7 +98,7 @@ class Pending:
         return Prepared(_statement(tuple(filled), tuple(emptied)), mark, columns, batch.number)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _statement(filled: tuple[Table, ...], emptied: tuple[Table, ...]) -> bytes:
     parts = [_FENCE]
     parts += [f"put_{table.name} AS ({_upsert(table)})" for table in filled]

@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import psycopg
 
@@ -58,7 +58,7 @@ def backup(address: Address, target: str) -> None:
         conn.close()
 
 
-def _write(conn: Connection, out: IO[bytes]) -> None:
+def _write(conn: Connection, out: gzip.GzipFile) -> None:
     rows = 0
     out.write(FORMAT + b"version %d\n" % version_of(conn))
     for table, columns in TABLES.items():
@@ -93,7 +93,8 @@ def restore(source: str, url: str) -> None:
 def _load(conn: Connection, source: str) -> None:
     conn.execute("DELETE FROM meta")
     with gzip.open(source, "rb") as lines:
-        lines.readline(), lines.readline()
+        for _ in (FORMAT, "version"):
+            lines.readline()
         while not (heading := lines.readline()).startswith(b"end "):
             with conn.cursor().copy(b"COPY " + heading.rstrip(b"\n") + b" FROM STDIN") as copy:
                 for row in _rows(lines):
@@ -122,7 +123,7 @@ def _inspect(source: str) -> Header:
         raise StoreUnavailable(f"{source}: {error.strerror or error}") from error
 
 
-def _read_header(lines: IO[bytes], source: str) -> Header:
+def _read_header(lines: gzip.GzipFile, source: str) -> Header:
     if lines.readline() != FORMAT:
         raise StoreDamaged(f"{source}: not a copy of a Postgres store")
     version = int(lines.readline().split()[1])

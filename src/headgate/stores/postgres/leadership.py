@@ -19,7 +19,6 @@ from headgate.stores.postgres.schema import migrate
 from headgate.stores.postgres.session import Connection, connect, unavailable
 
 POLL_SECONDS: Final = 0.5
-PATIENCE_SECONDS: Final = 30.0
 
 _LOCK: Final = "pg_try_advisory_lock(hashtextextended(%s, 0))"
 _UNLOCK: Final = "pg_advisory_unlock(hashtextextended(%s, 0))"
@@ -42,11 +41,12 @@ _END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WH
 class Leadership:
     """The leader's connection, its epoch, and how many commits the database had taken when last heard of."""
 
-    def __init__(self, address: Address, owner: str, chance: Chance, closing: Event) -> None:
+    def __init__(self, address: Address, owner: str, chance: Chance, closing: Event, patience_seconds: float) -> None:
         self._address = address
         self._owner = owner
         self._chance = chance
         self._closing = closing
+        self._patience_seconds = patience_seconds
         self._lock = f"headgate:{address.schema}"
         self._backend: tuple[Any, ...] = ()
         self._conn: Connection | None = None
@@ -72,9 +72,7 @@ class Leadership:
             try:
                 if self._try_lock(conn):
                     return self._raise_epoch(conn)
-                if not wait:
-                    raise StoreOwned(f"{self._address.name}: {self._who(conn)}")
-                self._linger(conn)
+                self._linger(conn, wait)
             except psycopg.Error as error:
                 conn.close()
                 if not (wait and isinstance(error, psycopg.OperationalError)):
@@ -103,7 +101,7 @@ class Leadership:
         Raises `Deposed` if another leader came before it, `CommitFailed` if the server does not answer in time.
         """
         self.release(goodbye=False)
-        backoff = Backoff(self._chance, self._closing, PATIENCE_SECONDS)
+        backoff = Backoff(self._chance, self._closing, self._patience_seconds)
         last = "the connection was lost"
         while backoff.pause():
             try:
@@ -184,8 +182,10 @@ class Leadership:
             return "another engine is about to own it"
         return f"owned by {row[0]} (epoch {row[1]}, last heard of {row[2]} s ago)"
 
-    def _linger(self, conn: Connection) -> None:
+    def _linger(self, conn: Connection, wait: bool) -> None:
         """Wait for a while, less if told that the leader left. The message is a hint: it may never come."""
+        if not wait:
+            raise StoreOwned(f"{self._address.name}: {self._who(conn)}")
         if self._closing.is_set():
             raise StoreUnavailable(f"{self._address.name}: the store was closed while it waited to lead")
         conn.execute(f'LISTEN "{self.leader_channel}"'.encode())

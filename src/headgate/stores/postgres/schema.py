@@ -11,7 +11,7 @@ from headgate.stores.postgres.session import Connection
 # `lease` and `status` are small and change all the time: without early vacuums their dead rows outnumber the living.
 _FIRST: Final = """
 CREATE TABLE meta (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     epoch bigint NOT NULL,
     owner text NOT NULL,
     heartbeat timestamptz NOT NULL,
@@ -144,9 +144,8 @@ def migrate(conn: Connection, address: Address, target: int = LATEST) -> None:
     with conn.transaction():
         version = version_of(conn)
         if version > LATEST:
-            raise StoreTooNew(
-                f"{address.name}: the tables are of version {version}; this Headgate knows up to {LATEST}: install a newer"
-            )
+            known = f"this Headgate knows up to {LATEST}: install a newer one"
+            raise StoreTooNew(f"{address.name}: the tables are of version {version}; {known}")
         if version == 0:
             _create(conn, address)
         for number in range(version + 1, target + 1):

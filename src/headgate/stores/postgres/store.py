@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Any, Final
@@ -38,16 +39,18 @@ from headgate.stores.postgres.session import describe, unavailable
 
 # A commit whose connection broke is sent again. One that breaks every connection is no accident.
 MOST_SENDINGS: Final = 10
+PATIENCE_SECONDS: Final = 30.0
 
 
 class PostgresStore:
     """A store in a Postgres database: `postgresql://user@host/database`, with `?schema=` where it is not `headgate`."""
 
-    def __init__(self, url: str, chance: Chance, owner: str = "") -> None:
+    def __init__(self, url: str, chance: Chance, owner: str = "", patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """`owner` is the name that others are told; `patience` how long a commit waits for a lost server."""
         self._address = parse_address(url)
         self.name = self._address.name
         self._closing = Event()
-        self._leadership = Leadership(self._address, owner or _process(), chance, self._closing)
+        self._leadership = Leadership(self._address, owner or _process(), chance, self._closing, patience_seconds)
         self._readers = Readers(self._address, chance, self._closing)
         self._pending = Pending()
         self._prepared: Prepared | None = None
@@ -87,24 +90,29 @@ class PostgresStore:
         _ = self._leadership.connection
         first = not self._pending
         self._pending.add(batch)
-        self._prepared = self._pending.prepare() if first else None
+        self._prepared = self._prepare() if first else None
 
     def seal(self) -> None:
         if not self._pending:
             return
-        prepared = self._prepared or self._pending.prepare()
+        prepared = self._prepared or self._prepare()
         self._forget_pending()
         try:
             self._send(prepared)
-        except CommitFailed:
-            self._leadership.release(goodbye=False)
-            raise
         except StoreUnavailable as error:
             self._leadership.release(goodbye=False)
             raise CommitFailed(f"the outcome of the commit is unknown: {error}") from error
         except BaseException:
             self._leadership.release(goodbye=False)
             raise
+
+    def _prepare(self) -> Prepared:
+        try:
+            return self._pending.prepare()
+        except (UnicodeError, struct.error) as error:
+            self._forget_pending()
+            self._leadership.release(goodbye=False)
+            raise CommitFailed(f"{self.name}: a value that Postgres cannot hold: {error}") from error
 
     def _send(self, prepared: Prepared) -> None:
         """One round trip. If the connection breaks, find out whether it landed; if it did not, send it again."""

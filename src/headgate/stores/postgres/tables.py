@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 from headgate.ports import (
     DocumentRow,
@@ -20,10 +20,10 @@ from headgate.stores.postgres.arrays import pack_bytes, pack_ints, pack_texts
 
 Packer = Callable[[Any], bytes]
 
-_TYPES: Final[dict[str, tuple[str, Packer]]] = {
-    "int": ("bigint", pack_ints),
-    "str": ("text", pack_texts),
-    "bytes": ("bytea", pack_bytes),
+_TYPES: Final[dict[type, tuple[str, Packer]]] = {
+    int: ("bigint", pack_ints),
+    str: ("text", pack_texts),
+    bytes: ("bytea", pack_bytes),
 }
 
 
@@ -61,7 +61,8 @@ class Table:
 
 
 def _table(name: str, row: type[Any], key_length: int) -> Table:
-    kinds = [_TYPES[str(kind).partition(" ")[0]] for kind in row.__annotations__.values()]
+    hints = get_type_hints(row).values()
+    kinds = [_TYPES[(get_args(hint) or (hint,))[0]] for hint in hints]  # `int | None` is stored like `int`
     return Table(name, row._fields, tuple(k[0] for k in kinds), tuple(k[1] for k in kinds), key_length)
 
 

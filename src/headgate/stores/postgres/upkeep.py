@@ -31,16 +31,16 @@ _RECORDS: Final = f"""{_FENCE}, old AS (
 ) SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""  # noqa: S608
 
 _PROBLEMS: Final = """
-SELECT format('%s of job %s, which does not exist', what, seq) FROM (
+SELECT format('%%s of job %%s, which does not exist', what, seq) FROM (
     SELECT 'status' AS what, seq FROM status UNION ALL SELECT 'lease', seq FROM lease
     UNION ALL SELECT 'end', seq FROM history
 ) AS rows WHERE NOT EXISTS (SELECT FROM job WHERE job.seq = rows.seq)
-UNION ALL SELECT format('job %s has ended and has a lease', seq) FROM history JOIN lease USING (seq)
-UNION ALL SELECT format('job %s is newer than the last number given out, %s', max(job.seq), meta.seq)
+UNION ALL SELECT format('job %%s has ended and has a lease', seq) FROM history JOIN lease USING (seq)
+UNION ALL SELECT format('job %%s is newer than the last number given out, %%s', max(job.seq), meta.seq)
     FROM job, meta GROUP BY meta.seq HAVING max(job.seq) > meta.seq
-UNION ALL SELECT format('the journal goes up to %s, the store up to %s', max(journal.number), meta.number)
+UNION ALL SELECT format('the journal goes up to %%s, the store up to %%s', max(journal.number), meta.number)
     FROM journal, meta GROUP BY meta.number HAVING max(journal.number) > meta.number
-UNION ALL SELECT format('the server runs with %s = off: a power cut may lose or damage what was committed', name)
+UNION ALL SELECT format('the server runs with %%s = off: a power cut may lose or damage what was committed', name)
     FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'
 """
 
