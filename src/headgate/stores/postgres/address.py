@@ -14,6 +14,7 @@ from headgate.ports import StoreUnavailable
 DEFAULT_SCHEMA: Final = "headgate"
 _SCHEMES: Final = ("postgresql", "postgres")
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+_ENCODE: Final = "special characters in a user or password must be percent-encoded"
 _SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
@@ -49,26 +50,22 @@ def parse_address(url: str) -> Address:
             "the database URL is not valid: schema must be lower-case letters, digits and _, and not begin with pg_"
         )
     rest = urlencode([pair for pair in query if pair[0] != "schema"], quote_via=quote)
-    options = _options(urlunsplit(parts._replace(query=rest)))
+    options = _options(url, urlunsplit(parts._replace(query=rest)))
     return Address(options, schema, _name(options, schema))
 
 
-def _options(url: str) -> dict[str, str]:
+def _options(url: str, for_libpq: str) -> dict[str, str]:
     try:
-        return {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
-    except psycopg.ProgrammingError:
-        # libpq quotes the part that it does not understand, and that may be a piece of the password.
-        raise StoreUnavailable(f"the database URL is not valid: {_complaint(url)}") from None
-
-
-def _complaint(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    try:
-        conninfo_to_dict(f"{scheme}://{user.partition(':')[0]}{at}{place}")
+        options = {key: str(value) for key, value in conninfo_to_dict(for_libpq).items() if value is not None}
     except psycopg.ProgrammingError as error:
-        return " ".join(str(error).split()) if ":" not in user and "password" not in place else "libpq cannot read it"
-    return "special characters in the password must be percent-encoded"
+        # libpq quotes the part that it does not understand, and that may be a piece of the password.
+        complaint = _ENCODE if "@" in url or "password" in url else " ".join(str(error).split())
+        raise StoreUnavailable(f"the database URL is not valid: {complaint}") from None
+    # A password with an unescaped character is read as something else, and would be printed as such.
+    ports = options.get("port", "0").split(",")
+    if not all(map(str.isdigit, ports)) or "@" in options.get("host", "") + options.get("dbname", ""):
+        raise StoreUnavailable(f"the database URL is not valid: no host and port can be read from it; {_ENCODE}")
+    return options
 
 
 def _name(options: dict[str, str], schema: str) -> str:
