@@ -6,6 +6,7 @@ simulation puts its own in the place of these. No scheduling rule may enter here
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -35,10 +36,15 @@ class SystemClock:
 
 
 class SystemChance:
-    """Chance from the operating system, for jitter and ids; nothing that must repeat may use it."""
+    """Chance seeded by the operating system, for jitter and ids; nothing that must repeat may use it.
+
+    Asking the system for every number would cost more than a commit's share; a fork seeds anew, so that parent and
+    child do not draw the same numbers.
+    """
 
     def __init__(self) -> None:
-        self._source = random.SystemRandom()
+        self._source = random.Random(os.urandom(32))
+        os.register_at_fork(after_in_child=lambda: self._source.seed(os.urandom(32)))
 
     def uniform(self) -> float:
         """Draw from [0, 1)."""

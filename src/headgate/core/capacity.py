@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import TypeGuard
 
+from headgate.core.quantities import LARGEST
 from headgate.core.settings import Settings, Threshold
 
 FULL = 10.0
@@ -14,9 +16,7 @@ FULL = 10.0
 
 def rate_signal(value: object, threshold: Threshold) -> float:
     """Map a value from low..high onto 0..10; what cannot be believed counts as 10."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return FULL
-    if not math.isfinite(value) or not 0 <= value <= threshold.largest:
+    if not _believable(value, threshold):
         return FULL
     share = (value - threshold.low) / (threshold.high - threshold.low)
     return FULL * min(1.0, max(0.0, share))
@@ -40,16 +40,23 @@ def rate_sample(signals: Mapping[str, object], settings: Settings) -> tuple[dict
     return ratings, tuple(reasons)
 
 
-def _believable(value: object, threshold: Threshold) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value <= threshold.largest  # type: ignore[arg-type,operator]
+def _believable(value: object, threshold: Threshold) -> TypeGuard[float]:
+    """NaN lies in no range, infinity beyond any, and so does an integer too long for a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= threshold.largest
+
+
+def kept(value: object) -> float | None:
+    """What an event keeps of a signal: a number, or nothing where it is none that can be written down."""
+    if isinstance(value, float):
+        return value
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST else None
 
 
 def usable_units(busy: float, settings: Settings) -> int:
     """Units that may be leased at a busy rating, less the reserve."""
-    if not math.isfinite(busy):
+    if not busy < FULL:  # NaN is not either
         return 0
-    share = _share(min(FULL, max(0.0, busy)), settings.points)
+    share = _share(max(0.0, busy), settings.points)
     # 1e-9 repairs binary fractions such as 100 * 0.29 = 28.999999999999996
     return max(0, math.floor(settings.total_units * share + 1e-9) - settings.reserve)
 
@@ -107,7 +114,20 @@ class Load:
 
     def usable_at(self, now: int, settings: Settings) -> int:
         """Usable units if a lease were granted now; none while any source is silent."""
-        return 0 if self.stale(now, settings) else self.usable
+        return self.usable if self.fresh(now, settings) else 0
+
+    def fresh(self, now: int, settings: Settings) -> bool:
+        """Whether `stale` would name nobody. It is asked for every grant, so it makes no lists."""
+        if settings.fixed_busy is not None:
+            return True
+        samples, oldest = self.samples, now - settings.stale_after
+        for source in settings.required_sources:
+            if source not in samples:
+                return False
+        for sample in samples.values():  # noqa: SIM110 - a generator would cost as much as a list
+            if sample.at < oldest:
+                return False
+        return True
 
     def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
         """The rating: the maximum of all signals, rising at once and falling with the half-life."""

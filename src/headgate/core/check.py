@@ -49,14 +49,19 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
 
 def no_units(state: State, units: int, now: int) -> AnyReason | None:
     """The gate: units usable at the present load, less those held."""
-    free = state.usable_units(now) - state.leased_units
-    if units <= free and (units or state.load.busy < 10):
+    free = state.load.usable_at(now, state.settings) - state.leased_units
+    if units <= free and (units or not gate_shut(state, now)):
         return None
     stale = state.load.stale(now, state.settings)
     if stale or state.load.busy >= 10:
         because = tuple(f"no fresh sample from {source}" for source in stale) or state.load.reasons
         return BusyGate(10.0 if stale else state.load.rating, because)
     return NoCapacity(units, max(0, free), units - max(0, free))
+
+
+def gate_shut(state: State, now: int) -> bool:
+    """Whether nothing at all may start, not even a job that takes no units."""
+    return state.load.busy >= 10 or bool(state.load.stale(now, state.settings))
 
 
 def over_quota(tenant: Tenant, shape: Shape) -> AnyReason | None:
@@ -81,7 +86,8 @@ def unfit(shape: Shape, worker: Worker) -> WorkerUnfit | None:
         return WorkerUnfit(worker.id, "slots", "1 free", "0 free")
     if worker.spec.pull and worker.claims <= 0:
         return WorkerUnfit(worker.id, "claim", "an open claim", "none")
-    return never_fits(shape, worker) or lacks(shape, worker.id, worker.free)
+    lasting = never_fits(shape, worker)
+    return lasting if lasting or not shape.resources else lacks(shape, worker.id, worker.free)
 
 
 def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:
@@ -94,6 +100,11 @@ def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:
         if worker.labels.get(name) != value:
             return WorkerUnfit(worker.id, "label", f"{name}={value}", f"{name}={worker.labels.get(name, '')}")
     return None
+
+
+def serves(shape: Shape, worker: Worker) -> bool:
+    """A worker that has a model loaded is left to jobs for that model: custom of the native ordering, no rule."""
+    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref
 
 
 def lacks(shape: Shape, worker_id: str, free: dict[str, Amount]) -> WorkerUnfit | None:
@@ -113,8 +124,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     stagger = state.settings.stagger
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
-    busy = pool.report.busy
-    if busy is not None and not 0 <= busy < 10:
+    if pool.shut:
         return BusyGate(10.0, (f"pool {pool_id} is busy",))
     usable = pool.usable_units()
     if usable is not None and pool.leased_units + shape.units > usable:

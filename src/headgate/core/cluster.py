@@ -78,6 +78,7 @@ class Worker:
         "claims",
         "completed",
         "free",
+        "id",
         "labels",
         "last_seen",
         "last_used",
@@ -105,14 +106,10 @@ class Worker:
     def describe(self, spec: WorkerSpec) -> None:
         """Take over what the worker says of itself; what its leases hold stays subtracted by the caller."""
         self.spec = spec
+        self.id = spec.id
         self.labels = dict(spec.labels)
         self.types = None if spec.types is None else frozenset(spec.types)
         self.limit = spec.slots + spec.prefetch
-
-    @property
-    def id(self) -> str:
-        """The worker's name."""
-        return self.spec.id
 
     @property
     def slots_free(self) -> int:
@@ -138,8 +135,15 @@ class Pool:
         self.leased_units = 0
         self.used: dict[str, Amount] = {}
 
+    @property
+    def shut(self) -> bool:
+        """Whether its machine is too busy for anything; a rating that cannot be believed counts as 10."""
+        return self.report.busy is not None and not 0 <= self.report.busy < 10
+
     def usable_units(self) -> int | None:
         """Units this machine can hold at its present load, or none if it sets no limit of its own."""
         if self.report.units is None:
             return None
+        if self.shut:
+            return 0
         return int(self.report.units * (10 - (self.report.busy or 0.0)) / 10 + 1e-9)

@@ -57,11 +57,18 @@ class NewJob(msgspec.Struct, frozen=True):
     retry_of: str | None = None
 
 
+def key_name(tenant: str, key: str) -> str:
+    """One name for a tenant's idempotency key; neither part can hold a NUL."""
+    return f"{tenant}\0{key}"
+
+
 class Submit(Command[Submitted], frozen=True, tag=True):
     """Take in jobs, all or none. `finished` tells how jobs ended that the core has forgotten."""
 
     jobs: tuple[NewJob, ...]
     finished: dict[str, JobState] = {}
+    keys: dict[str, tuple[str, bytes]] = {}
+    """By `key_name`: the job and the body's fingerprint of idempotency keys that the core has forgotten."""
 
 
 class Cancel(Command[None], frozen=True, tag=True):
@@ -221,6 +228,15 @@ class RemoveModel(Command[None], frozen=True, tag=True):
     """Take a model out of the catalog."""
 
     model_id: str
+
+
+class PutDocument(Command[None], frozen=True, tag=True):
+    """Keep a document; none deletes it. With `expect`, only if it is what the caller believes (none: not there)."""
+
+    kind: str
+    id: str
+    body: bytes | None
+    expect: bytes | msgspec.UnsetType | None = msgspec.UNSET
 
 
 # -- load and time ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ HeadgateError
 |  +- StaleLease           the fencing token is not the live one
 |  +- OutcomeConflict      the lease was settled already, with another outcome
 |  +- IdempotencyConflict, DuplicateJob
+|  +- DocumentMoved        it is no longer what the change was based on
 |  +- WorkerBusy
 +- Refused                 not now; may be tried again
 |  +- QueueFull, QuotaExceeded
@@ -121,6 +122,10 @@ class IdempotencyConflict(Conflict):
 
 class DuplicateJob(Conflict):
     """A job with this id exists already."""
+
+
+class DocumentMoved(Conflict):
+    """The document is no longer what the change was based on."""
 
 
 class WorkerBusy(Conflict):

@@ -224,6 +224,14 @@ class ModelRemoved(Event, frozen=True, tag="model-removed"):
     id: str
 
 
+class DocumentSet(Event, frozen=True, tag="document-set"):
+    """A document that the core keeps and does not read: a policy version, a pointer. None deletes it."""
+
+    kind: str
+    id: str
+    body: bytes | None
+
+
 # -- load and the policy ------------------------------------------------------------------------------------------
 
 

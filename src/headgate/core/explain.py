@@ -15,7 +15,7 @@ from headgate.core.actions import (
     PolicyWaits,
     WorkerUnfit,
 )
-from headgate.core.check import never_fits, no_units, over_quota, pool_closed, unfit
+from headgate.core.check import never_fits, no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
 from headgate.core.ready import Shape, order_key
 from headgate.core.state import Job, State
@@ -90,8 +90,8 @@ def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
 def _problem(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """What waiting cannot mend is named before what it can."""
     lasting = never_fits(shape, worker)
-    if lasting is None and worker.spec.model_ref is not None and worker.spec.model_ref != shape.model_ref:
-        lasting = WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref)
+    if lasting is None and not serves(shape, worker):
+        lasting = WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref or "")
     return lasting or unfit(shape, worker)
 
 

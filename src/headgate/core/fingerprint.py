@@ -11,9 +11,12 @@ from headgate.core.job import JobSpec
 _encode = msgspec.msgpack.Encoder().encode
 
 
+_SIZE = 16
+
+
 def digest(content: bytes) -> bytes:
-    """A short fingerprint of bytes; nothing has none."""
-    return hashlib.blake2b(content, digest_size=16).digest() if content else b""
+    """A short fingerprint of bytes. What is shorter than a fingerprint is its own."""
+    return content if len(content) < _SIZE else hashlib.blake2b(content, digest_size=_SIZE).digest()
 
 
 def fingerprint(value: msgspec.Struct) -> bytes:

@@ -75,7 +75,10 @@ class Retry(msgspec.Struct, frozen=True, array_like=True):
 
     def delay(self, attempt: int, chance: float) -> int:
         """Milliseconds to wait after `attempt` failed; `chance` in 0..1 spreads the delay by the jitter."""
-        growth = min(self.factor ** min(attempt - 1, 1_000), float(self.max)) if self.factor > 1 else 1.0
+        try:
+            growth = float(self.factor) ** (attempt - 1)
+        except OverflowError:  # longer than any number: the longest delay it is
+            growth = float(self.max)
         plain = min(self.initial * growth, float(self.max))
         return round(plain * (1 + self.jitter * (2 * chance - 1)))
 

@@ -180,9 +180,12 @@ def _attributes(value: object, field: str, limits: Limits) -> bytes:
 
 
 def _dependencies(value: object, field: str, limits: Limits) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidInput("must be a list of job ids", field=field)
-    ids = tuple(dict.fromkeys(value))
+    given = tuple(value)
+    if not all(isinstance(id_, str) for id_ in given):
+        raise InvalidInput("must be a list of job ids", field=field)
+    ids = tuple(dict.fromkeys(given))
     if len(ids) > limits.dependencies:
         raise InvalidInput(f"must be at most {limits.dependencies} jobs", field=field)
     for id_ in ids:
@@ -214,7 +217,7 @@ def _retry_part(name: str, value: Any, field: str) -> Any:
                 raise InvalidInput(f"must be between {low} and {high}", field=path)
             return float(number)
         case "on":
-            if isinstance(value, str) or not set(value) <= {"failed", "expired"}:
+            if not isinstance(value, list | tuple) or any(item not in ("failed", "expired") for item in value):
                 raise InvalidInput("must be a list of 'failed' and 'expired'", field=path)
             return tuple(sorted(set(value)))
     raise InvalidInput(unknown(name, ("attempts", "initial", "factor", "max", "jitter", "on")), field=path)
@@ -226,7 +229,7 @@ def _run(value: object, field: str, limits: Limits) -> model.Run:
     if not isinstance(value, Mapping):
         raise InvalidInput("must be an object with a 'kind'", field=field)
     kind = value.get("kind")
-    if kind not in _RUN_FIELDS:
+    if not isinstance(kind, str) or kind not in _RUN_FIELDS:
         raise InvalidInput(f"must be one of {', '.join(_RUN_FIELDS)}", field=f"{field}.kind")
     known = _RUN_FIELDS[kind]
     parts: dict[str, Any] = {}

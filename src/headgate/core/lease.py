@@ -30,6 +30,8 @@ class Lease(msgspec.Struct, gc=False):
     timeout_at: int | None = None
     fence_at: int | None = None
     """Set when the lease is being preempted: the holder has until then to let go."""
+    for_job: str | None = None
+    """The job that room is being made for."""
 
     @property
     def due(self) -> int:

@@ -5,12 +5,15 @@ It stands behind the same interface as any policy: it reads the state and propos
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from headgate.core.actions import Action, Dispatch, Preempt
-from headgate.core.check import no_units, over_quota, pool_closed, unfit
+from headgate.core.actions import Action, Dispatch, Preempt, Stagger
+from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
+from headgate.core.commands import Scheduled
+from headgate.core.events import Event
 from headgate.core.preemption import find_victims
+from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, Shape
 from headgate.core.state import Job, State
 
@@ -23,6 +26,27 @@ class Policy(Protocol):
         ...
 
 
+class Note(NamedTuple):
+    """What a policy wants kept of a decision: an entry for one of the engine's logs."""
+
+    kind: str
+    key: str
+    body: bytes
+
+
+@runtime_checkable
+class Decider(Policy, Protocol):
+    """A policy that keeps a picture of its own of the state, and a record of what it decided."""
+
+    def observe(self, events: list[Event]) -> None:
+        """See events as they happen, before they are durable."""
+        ...
+
+    def disposed(self, scheduled: Scheduled, now: int) -> list[Note]:
+        """Hear what became of the last proposal; return what should be kept of it."""
+        ...
+
+
 class FirstFit:
     """The native ordering. It proposes one action at a time, so each sees the effect of the last."""
 
@@ -30,7 +54,11 @@ class FirstFit:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
-        for bucket, job in state.ready.candidates(state.room):
+        if not state.open_workers:
+            state.ready.give_up_workers(state.room)
+        settings = state.settings
+        preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
+        for bucket, job in state.ready.candidates(state.room, preempting):
             action = _place(state, bucket, job, now)
             if action is not None:
                 return [action]
@@ -39,7 +67,8 @@ class FirstFit:
 
 def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
     shape = bucket.shape
-    if no_units(state, shape.units, now) is None and over_quota(state.tenants[bucket.tenant], shape) is None:
+    fits_nowhere = no_units(state, shape.units, now) is not None
+    if not fits_nowhere and over_quota(state.tenants[bucket.tenant], shape) is None:
         if shape.external:
             return Dispatch(job.id)
         worker, waiting_helps = first_fit(state, shape, now)
@@ -47,11 +76,14 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
             return Dispatch(job.id, worker.id)
         if waiting_helps:
             return None
+        fits_nowhere = True
     victims = find_victims(state, job, now)
     if victims:
         return Preempt(job.id, victims, "room for a job of a higher class")
-    if not state.load.stale(now, state.settings):
+    if state.load.fresh(now, state.settings):
         bucket.blocked_at = state.room
+        if fits_nowhere:
+            state.ready.give_up(shape, state.room)
     return None
 
 
@@ -59,14 +91,18 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not _serves(shape, worker) or unfit(shape, worker) is not None:
+        if not serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
             continue
-        if pool_closed(state, shape, worker.spec.pool, now) is None:
+        closed = pool_closed(state, shape, worker.spec.pool, now)
+        if closed is None:
             return worker, False
-        waiting_helps = True
+        waiting_helps = waiting_helps or isinstance(closed, Stagger)
     return None, waiting_helps
 
 
-def _serves(shape: Shape, worker: Worker) -> bool:
-    """A worker that has a model loaded is left to jobs for that model."""
-    return worker.spec.model_ref is None or worker.spec.model_ref == shape.model_ref
+def _short(shape: Shape, free: dict[str, Amount]) -> bool:
+    """Whether a named resource is short: a look before `unfit`, which would put the same into words."""
+    for name, needed in shape.resources:  # noqa: SIM110 - a generator would cost twice as much
+        if free.get(name, 0) < needed:
+            return True
+    return False

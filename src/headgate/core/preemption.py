@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.core.actions import AnyReason, BadAction, NotQueued, Preempt
-from headgate.core.check import lacks, never_fits, over_quota
+from headgate.core.check import gate_shut, lacks, never_fits, over_quota, serves
 from headgate.core.cluster import Worker
-from headgate.core.quantities import Amount
+from headgate.core.quantities import Amount, total
 from headgate.core.ready import Shape
 from headgate.core.state import Job, State
 from headgate.core.tenants import Tenant
@@ -38,6 +38,8 @@ class Vacated:
         return any(self.fits_on(shape, worker) for worker in workers)
 
     def _units_fit(self, shape: Shape, now: int) -> bool:
+        if not shape.units and gate_shut(self._state, now):
+            return False
         freed = sum(lease.units for lease in self._leases)
         return self._state.leased_units - freed + shape.units <= self._state.usable_units(now)
 
@@ -57,10 +59,12 @@ class Vacated:
 
     def fits_on(self, shape: Shape, worker: Worker) -> bool:
         """Whether the worker and its pool would have room."""
-        if worker.status != "ready" or self._state.pools[worker.spec.pool].status == "offline":
+        if worker.status != "ready":
             return False
         here = [lease for lease in self._leases if lease.worker_id == worker.id]
         if worker.slots_free + len(here) <= 0 or never_fits(shape, worker) is not None:
+            return False
+        if worker.spec.pull and worker.claims <= 0 and not here:
             return False
         free: dict[str, Amount] = dict(worker.free)
         for lease in here:
@@ -68,23 +72,40 @@ class Vacated:
                 free[name] = free.get(name, 0) + value
         if lacks(shape, worker.id, free) is not None:
             return False
-        pool = self._state.pools[worker.spec.pool]
+        return self._fits_in(shape, worker.spec.pool)
+
+    def _fits_in(self, shape: Shape, pool_id: str) -> bool:
+        """Whether the machine would have room; how soon after its last start does not count."""
+        pool = self._state.pools[pool_id]
+        if pool.status == "offline" or pool.shut:
+            return False
+        gone = [lease for lease in self._leases if lease.pool_id == pool_id]
         usable = pool.usable_units()
-        freed = sum(lease.units for lease in self._leases if lease.pool_id == worker.spec.pool)
-        return usable is None or pool.leased_units - freed + shape.units <= usable
+        if usable is not None and pool.leased_units - sum(lease.units for lease in gone) + shape.units > usable:
+            return False
+        freed, needed = total(lease.resources for lease in gone), dict(shape.resources)
+        return all(
+            pool.used.get(name, 0) - freed.get(name, 0) + needed[name] <= limit
+            for name, limit in pool.report.resources
+            if name in needed
+        )
 
 
 def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     """The best victims for a job, as ids of jobs; empty if stopping anyone would not help or is not allowed."""
     settings = state.settings
-    if not settings.preemption or job.kind.job_class not in settings.preempting_classes or job.id in state.preempting:
+    if not (settings.preemption and state.preemptible and job.kind.job_class in settings.preempting_classes):
         return ()
-    if Vacated(state, ()).fits(job, now):
+    if job.id in state.preempting:
         return ()
+    shape, as_it_is = job.kind.bucket.shape, Vacated(state, ())
     ranked = sorted(_candidates(state), key=lambda victim: _loss(victim, now))
-    if job.kind.bucket.shape.external:
-        return _enough(state, job, ranked, now, None)
-    options = [_on_worker(state, job, ranked, now, worker) for worker in state.workers.values()]
+    if shape.external:
+        return () if as_it_is.fits(job, now) else _enough(state, job, ranked, now, None)
+    workers = [worker for worker in state.workers.values() if serves(shape, worker)]
+    if any(as_it_is.fits(job, now, worker) for worker in workers):
+        return ()
+    options = [_on_worker(state, job, ranked, now, worker) for worker in workers]
     return min((option for option in options if option), key=lambda option: _cost(state, option, now), default=())
 
 
@@ -97,8 +118,8 @@ def _on_worker(state: State, job: Job, ranked: list[Job], now: int, worker: Work
 
 
 def _candidates(state: State) -> list[Job]:
-    leased = (state.jobs[lease.job_id] for lease in state.leases.values() if lease.fence_at is None)
-    return [job for job in leased if job.kind.job_class in state.settings.preemptible_classes]
+    leased = ((state.jobs[lease.job_id], lease) for lease in state.leases.values())
+    return [job for job, lease in leased if state.may_be_preempted(job, lease)]
 
 
 def _loss(job: Job, now: int) -> tuple[int, int, int]:

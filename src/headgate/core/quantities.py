@@ -83,7 +83,7 @@ def instant(value: object, field: str) -> int:
 
 
 def _bounded(milliseconds: float, field: str) -> int:
-    if not math.isfinite(milliseconds):
+    if not milliseconds < math.inf:  # nor is NaN; an integer may be too long to ask math.isfinite
         raise InvalidInput("must be finite", field=field)
     if milliseconds < 0:
         raise InvalidInput("must not be negative", field=field)

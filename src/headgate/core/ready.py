@@ -2,6 +2,9 @@
 
 Jobs that need the same things line up in one `Bucket`: if the head of a bucket does not fit, nobody in it does. So the
 cost of finding the next job grows with the number of different needs, never with the number of jobs that wait.
+
+Needs are shared further: a `Shape` that fits nowhere fits for no tenant and in no class. Each shape is a bit, the
+shapes known not to fit are a mask, and a tenant or a whole class that wants nothing else is passed over in one step.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from headgate.core.job import CLASSES, JobKind
@@ -22,9 +25,21 @@ if TYPE_CHECKING:
 class Shape:
     """What a job needs to run, and nothing else. Equal shapes are one object."""
 
-    __slots__ = ("external", "key", "model_ref", "pool", "requires", "resources", "type", "units")
+    __slots__ = (
+        "bit",
+        "external",
+        "key",
+        "model_ref",
+        "number",
+        "open",
+        "pool",
+        "requires",
+        "resources",
+        "type",
+        "units",
+    )
 
-    def __init__(self, kind: JobKind) -> None:
+    def __init__(self, kind: JobKind, number: int = 0) -> None:
         self.units = kind.units
         self.resources: Resources = kind.resources
         self.model_ref = kind.model_ref
@@ -33,6 +48,10 @@ class Shape:
         self.type = kind.type
         self.external = kind.external
         self.key = shape_key(kind)
+        self.number = number
+        self.bit = 1 << number
+        self.open = [0] * len(CLASSES)
+        """In each class, how many buckets of this shape have ready jobs."""
 
 
 ShapeKey = tuple[object, ...]
@@ -46,7 +65,7 @@ def shape_key(kind: JobKind) -> ShapeKey:
 class Bucket:
     """Ready jobs of one class, one tenant and one shape, in order of rank and submission."""
 
-    __slots__ = ("_line", "_strays", "blocked_at", "dead", "job_class", "live", "shape", "tenant")
+    __slots__ = ("_entered", "_line", "_strays", "blocked_at", "dead", "filed", "job_class", "live", "shape", "tenant")
 
     def __init__(self, job_class: int, tenant: str, shape: Shape) -> None:
         self.job_class = job_class
@@ -55,22 +74,28 @@ class Bucket:
         self.live = 0
         self.dead = 0
         self.blocked_at = -1
+        self.filed = (0, 0)
+        """The place in the order under which its `Line` has filed it: that of its head, or of a head that has gone."""
         # Nearly every job arrives in order and goes to the end of the line; jobs that come back go to the heap.
         self._line: deque[Job] = deque()
-        self._strays: list[tuple[int, int, Job]] = []
+        # The third part of an entry keeps two records of one job apart: the dead one of a changed job may still stand.
+        self._strays: list[tuple[int, int, int, Job]] = []
+        self._entered = 0
 
-    def push(self, job: Job) -> None:
-        """Put a job in its place."""
+    def push(self, job: Job) -> bool:
+        """Put a job in its place, and say whether that may be before others."""
         self.live += 1
         if job.parked:  # its old entry still stands at the right place
             self.dead -= 1
-            return
+            return True
         job.parked = True
         rank, line = job.kind.of.rank, self._line
         if not line or ((last := line[-1]).seq < job.seq and last.kind.of.rank >= rank):
             line.append(job)
-        else:
-            heapq.heappush(self._strays, (-rank, job.seq, job))
+            return False
+        self._entered += 1
+        heapq.heappush(self._strays, (-rank, job.seq, self._entered, job))
+        return True
 
     def discard(self) -> None:
         """A job of this bucket is no longer ready. Its entry is passed over when its turn comes."""
@@ -85,34 +110,34 @@ class Bucket:
         while line and not line[0].ready:
             line.popleft().parked = False
             self.dead -= 1
-        while strays and not strays[0][2].ready:
-            heapq.heappop(strays)[2].parked = False
+        while strays and not strays[0][3].ready:
+            heapq.heappop(strays)[3].parked = False
             self.dead -= 1
         if not strays:
             return line[0] if line else None
         if not line:
-            return strays[0][2]
+            return strays[0][3]
         first = line[0]
-        return first if (-first.kind.of.rank, first.seq) < strays[0][:2] else strays[0][2]
+        return first if (-first.kind.of.rank, first.seq) < strays[0][:2] else strays[0][3]
 
     def count_before(self, key: tuple[int, int]) -> int:
         """How many ready jobs stand before a place in the order; a close estimate where entries are passed over."""
-        strays = sum(entry[2].ready and entry[:2] < key for entry in self._strays)
+        strays = sum(entry[3].ready and entry[:2] < key for entry in self._strays)
         return max(0, min(self.live, bisect_left(self._line, key, key=order_key) - self.dead)) + strays
 
     def _sweep(self) -> None:
         for job in self._line:
             job.parked = job.ready
-        for _, _, job in self._strays:
+        for _, _, _, job in self._strays:
             job.parked = job.ready
         self._line = deque(job for job in self._line if job.ready)
-        self._strays = [entry for entry in self._strays if entry[2].ready]
+        self._strays = [entry for entry in self._strays if entry[3].ready]
         heapq.heapify(self._strays)
         self.dead = 0
 
     def __iter__(self) -> Iterator[Job]:
         """All ready jobs in order; costs what a sort costs."""
-        jobs = [job for job in self._line if job.ready] + [entry[2] for entry in self._strays if entry[2].ready]
+        jobs = [job for job in self._line if job.ready] + [entry[3] for entry in self._strays if entry[3].ready]
         return iter(sorted(jobs, key=order_key))
 
 
@@ -122,41 +147,78 @@ def order_key(job: Job) -> tuple[int, int]:
 
 
 class Line:
-    """A tenant's open buckets in one class."""
+    """A tenant's open buckets in one class, filed by their heads.
 
-    __slots__ = ("live", "number", "open", "standing", "tenant")
+    A bucket whose head has gone stays where it is until it is looked at; one that gets a better head is filed anew at
+    once. So an entry may stand too early, never too late, and the first that is right is the best.
+    """
+
+    __slots__ = ("_heads", "mask", "number", "open", "standing", "tenant")
 
     def __init__(self, tenant: str, number: int) -> None:
         self.tenant = tenant
         self.number = number
-        self.open: dict[ShapeKey, Bucket] = {}
-        self.live = 0
+        self.open: dict[int, Bucket] = {}
+        self.mask = 0
+        """The shapes of the open buckets."""
         self.standing = 0.0
+        self._heads: list[tuple[int, int, Bucket]] = []
 
     @property
     def place(self) -> tuple[float, int]:
         """Where the tenant stands among the others; ties go to whoever came first."""
         return (self.standing, self.number)
 
-    def by_head(self) -> Iterator[tuple[Bucket, Job]]:
-        """Buckets with their heads, best head first."""
-        if len(self.open) == 1:
-            for bucket in self.open.values():
-                head = bucket.head()
-                if head is not None:
-                    yield bucket, head
-            return
-        heads = [(bucket, head) for bucket in self.open.values() if (head := bucket.head()) is not None]
-        while heads:
-            best = min(heads, key=lambda pair: order_key(pair[1]))
-            yield best
-            heads.remove(best)
+    def add(self, bucket: Bucket, head: Job) -> None:
+        """A bucket has ready jobs."""
+        self.open[bucket.shape.number] = bucket
+        self.mask |= bucket.shape.bit
+        bucket.filed = order_key(head)
+        insort(self._heads, (*bucket.filed, bucket))
+
+    def remove(self, bucket: Bucket) -> None:
+        """A bucket has no ready jobs any more."""
+        del self.open[bucket.shape.number]
+        self.mask &= ~bucket.shape.bit
+        del self._heads[bisect_left(self._heads, bucket.filed)]
+
+    def refile(self, bucket: Bucket, place: tuple[int, int]) -> None:
+        """File a bucket under another place in the order."""
+        del self._heads[bisect_left(self._heads, bucket.filed)]
+        bucket.filed = place
+        insort(self._heads, (*place, bucket))
+
+    def by_head(self, room: int, hopeless: int) -> Iterator[tuple[Bucket, Job]]:
+        """Buckets with their heads, best head first, without those known not to fit."""
+        index = 0
+        while index < len(self._heads):
+            rank, seq, bucket = self._heads[index]
+            if bucket.blocked_at != room and not bucket.shape.bit & hopeless and (head := bucket.head()) is not None:
+                if len(self._heads) > 1 and (head.seq != seq or head.kind.of.rank != -rank):
+                    self.refile(bucket, order_key(head))
+                    continue
+                yield bucket, head
+            index += 1
 
 
 class ReadyQueue:
     """All ready jobs."""
 
-    __slots__ = ("_buckets", "_lines", "_numbers", "_order", "by_class", "shared", "size")
+    __slots__ = (
+        "_buckets",
+        "_external",
+        "_hopeless",
+        "_hopeless_at",
+        "_lines",
+        "_masks",
+        "_numbers",
+        "_order",
+        "_shapes",
+        "_spare",
+        "by_class",
+        "shared",
+        "size",
+    )
 
     def __init__(self) -> None:
         self.size = 0
@@ -167,23 +229,43 @@ class ReadyQueue:
         self._lines: list[dict[str, Line]] = [{} for _ in CLASSES]
         self._order: list[list[tuple[float, int, Line]]] = [[] for _ in CLASSES]
         self._numbers: dict[str, int] = {}
+        self._shapes: dict[ShapeKey, Shape] = {}
+        self._spare: list[int] = []
+        """Numbers of shapes that were forgotten."""
+        self._masks = [0] * len(CLASSES)
+        """In each class, the shapes that anybody waits for."""
+        self._external = 0
+        """The shapes that need no worker."""
+        self._hopeless = 0
+        self._hopeless_at = -1
 
     def bucket_for(self, job_class: int, kind: JobKind) -> Bucket:
         """The bucket of a kind; made if it is new."""
         key = (job_class, kind.tenant, shape_key(kind))
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = Bucket(job_class, kind.tenant, Shape(kind))
+            bucket = self._buckets[key] = Bucket(job_class, kind.tenant, self._shape_of(kind))
         return bucket
+
+    def _shape_of(self, kind: JobKind) -> Shape:
+        key = shape_key(kind)
+        shape = self._shapes.get(key)
+        if shape is None:
+            number = self._spare.pop() if self._spare else len(self._shapes)
+            shape = self._shapes[key] = Shape(kind, number)
+            self._external |= shape.bit if shape.external else 0
+        return shape
 
     def push(self, job: Job) -> None:
         """A job became ready."""
         bucket = job.kind.bucket
-        bucket.push(job)
+        may_lead = bucket.push(job)
         self.size += 1
         self.by_class[bucket.job_class] += 1
         if bucket.live == 1:
-            self._open(bucket)
+            self._open(bucket, job)
+        elif may_lead and (place := order_key(job)) < bucket.filed:
+            self._lines[bucket.job_class][bucket.tenant].refile(bucket, place)
 
     def drop(self, job: Job) -> None:
         """A job is no longer ready; the caller has cleared its flag."""
@@ -194,13 +276,34 @@ class ReadyQueue:
         if bucket.live == 0:
             self._close(bucket)
 
-    def candidates(self, room: int) -> Iterator[tuple[Bucket, Job]]:
-        """Heads of buckets in the default order, leaving out buckets known not to fit since `room` last changed."""
-        for order in self._order:
-            for _, _, line in tuple(order) if len(order) > 1 else order:
-                for bucket, head in line.by_head():
-                    if bucket.blocked_at != room:
-                        yield bucket, head
+    def candidates(self, room: int, preempting: Collection[int] = ()) -> Iterator[tuple[Bucket, Job]]:
+        """Heads of buckets in the default order, leaving out those known not to fit since `room` last changed.
+
+        In a class that may preempt, a shape that fits nowhere is still a candidate: room can be made for it.
+        """
+        self._hope_anew(room)
+        for job_class, order in enumerate(self._order):
+            undaunted = job_class in preempting
+            if not order or not (undaunted or self._masks[job_class] & ~self._hopeless):
+                continue
+            for _, _, line in tuple(order):
+                hopeless = 0 if undaunted else self._hopeless
+                if line.mask & ~hopeless:
+                    yield from line.by_head(room, hopeless)
+
+    def give_up(self, shape: Shape, room: int) -> None:
+        """Nothing of this shape fits until `room` changes, whoever asks."""
+        self._hope_anew(room)
+        self._hopeless |= shape.bit
+
+    def give_up_workers(self, room: int) -> None:
+        """No worker takes anything until `room` changes: only shapes that need none are left."""
+        self._hope_anew(room)
+        self._hopeless |= ~self._external
+
+    def _hope_anew(self, room: int) -> None:
+        if self._hopeless_at != room:
+            self._hopeless, self._hopeless_at = 0, room
 
     def buckets(self) -> Iterator[Bucket]:
         """All open buckets: by class, by standing of the tenant, then as they were opened."""
@@ -220,47 +323,51 @@ class ReadyQueue:
 
     def restand(self, tenant: str, standing: float) -> None:
         """Move a tenant to where it now stands."""
-        for job_class, lines in enumerate(self._lines):
+        for order, lines in zip(self._order, self._lines, strict=True):
             line = lines.get(tenant)
             if line is None or line.standing == standing:
                 continue
-            self._leave(job_class, line)
+            if line.open:  # otherwise it stands nowhere until a job of its own is ready
+                del order[bisect_left(order, line.place)]
+                insort(order, (standing, line.number, line))
             line.standing = standing
-            self._enter(job_class, line)
 
     def forget_idle(self, keep: set[int]) -> None:
         """Drop empty buckets that no kind in use refers to, given the identities of those that are."""
         for key, bucket in list(self._buckets.items()):
             if bucket.live == 0 and bucket.dead == 0 and id(bucket) not in keep:
                 del self._buckets[key]
+        used = {bucket.shape.number for bucket in self._buckets.values()}
+        for shape in [shape for shape in self._shapes.values() if shape.number not in used]:
+            del self._shapes[shape.key]
+            self._spare.append(shape.number)
+            self._hopeless &= ~shape.bit
+            self._external &= ~shape.bit
 
-    def _open(self, bucket: Bucket) -> None:
-        lines = self._lines[bucket.job_class]
+    def _open(self, bucket: Bucket, head: Job) -> None:
+        job_class, shape = bucket.job_class, bucket.shape
+        lines = self._lines[job_class]
         line = lines.get(bucket.tenant)
         if line is None:
             number = self._numbers.setdefault(bucket.tenant, len(self._numbers))
             line = lines[bucket.tenant] = Line(bucket.tenant, number)
-        line.open[bucket.shape.key] = bucket
-        line.live += 1
         bucket.blocked_at = -1
-        if line.live == 1:
-            self._enter(bucket.job_class, line)
+        if not line.open:
+            order = self._order[job_class]
+            insort(order, (line.standing, line.number, line))
+            self.shared = self.shared or len(order) > 1
+        line.add(bucket, head)
+        shape.open[job_class] += 1
+        self._masks[job_class] |= shape.bit
 
     def _close(self, bucket: Bucket) -> None:
-        line = self._lines[bucket.job_class][bucket.tenant]
-        del line.open[bucket.shape.key]
-        line.live -= 1
-        if line.live == 0:
-            self._leave(bucket.job_class, line)
-
-    def _enter(self, job_class: int, line: Line) -> None:
-        insort(self._order[job_class], (line.standing, line.number, line))
-        self.shared = self.shared or len(self._order[job_class]) > 1
-
-    def _leave(self, job_class: int, line: Line) -> None:
-        order = self._order[job_class]
-        index = bisect_left(order, (line.standing, line.number))
-        if index < len(order) and order[index][2] is line:
-            del order[index]
-        if self.shared:
-            self.shared = any(len(order) > 1 for order in self._order)
+        job_class, shape = bucket.job_class, bucket.shape
+        line = self._lines[job_class][bucket.tenant]
+        line.remove(bucket)
+        shape.open[job_class] -= 1
+        if not shape.open[job_class]:
+            self._masks[job_class] &= ~shape.bit
+        if not line.open:
+            order = self._order[job_class]
+            del order[bisect_left(order, line.place)]
+            self.shared = self.shared and any(len(order) > 1 for order in self._order)

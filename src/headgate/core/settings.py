@@ -110,8 +110,8 @@ def check_settings(settings: Settings) -> Settings:
     if busy is not None and not 0 <= busy <= 10:
         raise InvalidSettings("must be between 0 and 10", field="fixed_busy")
     for name, threshold in settings.signals.items():
-        if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest):
-            raise InvalidSettings("needs low < high <= largest", field=f"signals.{name}")
+        if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest < math.inf):
+            raise InvalidSettings("needs low < high <= largest, all finite", field=f"signals.{name}")
     rising = sorted(settings.points)
     if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in rising):
         raise InvalidSettings("needs pairs of busy 0..10 and share 0..1", field="points")

@@ -18,7 +18,7 @@ from headgate.core.lease import Lease
 from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, ReadyQueue
 from headgate.core.settings import Settings, check_settings
-from headgate.core.states import JobState, Trigger, step
+from headgate.core.states import TRANSITIONS, JobState, Trigger, step
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.core.timers import Wheel
 
@@ -36,12 +36,15 @@ class Kind:
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """How a lease was settled, so that a repeat of the same word is recognised."""
+    """How a job's last lease ended, so that a repeat of the same word is recognised."""
 
     lease_id: str
     token: int
     verb: str
+    """`complete`, `fail` or `release` by the holder; `expire`, `preempt` or `cancel` over its head."""
     digest: bytes
+    worker_id: str | None
+    started_at: int | None
 
 
 class Job(msgspec.Struct, gc=False):
@@ -113,11 +116,14 @@ class State:
         self.lease_timers: Wheel[str] = Wheel()
         self.settled: dict[str, str] = {}
         self.preempting: dict[str, set[str]] = {}
+        self.preemptible = 0
+        """Leases that a preemption may ask to go: those of a preemptible class that were not asked yet."""
         self.workers: dict[str, Worker] = {}
         self.open_workers: dict[str, Worker] = {}
         self.pools: dict[str, Pool] = {}
         self.models: dict[str, ModelSpec] = {}
         self.tenants: dict[str, Tenant] = {}
+        self.documents: dict[tuple[str, str], bytes] = {}
         self.load = Load(self.settings)
         self.leased_units = 0
         self.totals: dict[str, Amount] = {}
@@ -178,6 +184,11 @@ class State:
         moments = [at for at in (self.waits.next(), self.lease_timers.next()) if at is not None]
         return min(moments, default=None)
 
+    def soonest_timer(self) -> int | None:
+        """A moment before which no tick is needed; cheap enough to ask after every command."""
+        moments = [at for at in (self.waits.soonest(), self.lease_timers.soonest()) if at is not None]
+        return min(moments, default=None)
+
     # -- the small steps that events are made of ----------------------------------------------------------------
 
     def tenant_named(self, tenant_id: str) -> Tenant:
@@ -205,8 +216,9 @@ class State:
 
     def move(self, job: Job, trigger: Trigger) -> None:
         """Take one step of the transition table."""
-        after = step(job.state, trigger)
-        self.counts[job.state] -= 1
+        before = job.state
+        after = TRANSITIONS.get((before, trigger)) or step(before, trigger)
+        self.counts[before] -= 1
         self.counts[after] += 1
         job.state = after
 
@@ -224,10 +236,14 @@ class State:
     def reopen(self, worker: Worker) -> None:
         """Keep the index of workers with room in step."""
         wanted = worker.claims > 0 if worker.spec.pull else True
-        if wanted and worker.status == "ready" and worker.slots_free > 0:
+        if wanted and worker.status == "ready" and len(worker.leases) < worker.limit:
             self.open_workers.setdefault(worker.id, worker)
         else:
             self.open_workers.pop(worker.id, None)
+
+    def may_be_preempted(self, job: Job, lease: Lease) -> bool:
+        """Whether the holder may be asked to make room for others."""
+        return lease.fence_at is None and job.kind.job_class in self.settings.preemptible_classes
 
     def dominant_share(self, units: int, held: dict[str, Amount]) -> float:
         """The largest share of anything that is held."""

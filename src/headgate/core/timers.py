@@ -69,6 +69,11 @@ class Wheel(Generic[K]):
             return None
         return min(self._at[key] for key in self._slots[self._order[0]])
 
+    def soonest(self) -> int | None:
+        """A moment before which nothing is due: quick to tell, and not more than a slot too early."""
+        self._tidy()
+        return self._order[0] * _WIDTH if self._order else None
+
     def _tidy(self) -> None:
         while self._order and not self._slots[self._order[0]]:
             del self._slots[heapq.heappop(self._order)]

@@ -57,6 +57,9 @@ def _leases(state: State) -> Iterator[str]:
         worker = state.workers.get(lease.worker_id) if lease.worker_id is not None else None
         if lease.worker_id is not None and (worker is None or lease_id not in worker.leases):
             yield f"lease {lease_id} is unknown to its worker {lease.worker_id}"
+    preemptible = sum(state.may_be_preempted(state.jobs[lease.job_id], lease) for lease in state.leases.values())
+    if state.preemptible != preemptible:
+        yield f"{state.preemptible} leases are counted as preemptible, {preemptible} are"
     if len({lease.token for lease in state.leases.values()}) != len(state.leases):
         yield "two leases share a token"
     if len(state.lease_timers) != len(state.leases):
@@ -117,6 +120,7 @@ def _queue(state: State) -> Iterator[str]:
 
 
 def _graph(state: State) -> Iterator[str]:
+    children: dict[str, set[str]] = {}
     for job in state.jobs.values():
         pending = state.graph.pending(job.id)
         if (job.state is JobState.BLOCKED) != bool(pending):
@@ -125,7 +129,9 @@ def _graph(state: State) -> Iterator[str]:
             parent = state.jobs.get(dependency)
             if parent is None or parent.state in TERMINAL:
                 yield f"job {job.id} waits for {dependency}, which has ended"
-            if job.id not in state.graph.children(dependency):
+            if dependency not in children:  # a list may be long: looking through it for each child is not linear
+                children[dependency] = set(state.graph.children(dependency))
+            if job.id not in children[dependency]:
                 yield f"{dependency} does not know that {job.id} waits for it"
 
 

@@ -49,6 +49,7 @@ APPLY: Final[dict[type[e.Event], Callable[[State, Any], None]]] = {
     e.TenantRemoved: cluster.tenant_removed,
     e.ModelSet: cluster.model_set,
     e.ModelRemoved: cluster.model_removed,
+    e.DocumentSet: cluster.document_set,
     e.LoadSampled: load.load_sampled,
     e.LoadWithdrawn: load.load_withdrawn,
     e.RatingChanged: load.rating_changed,

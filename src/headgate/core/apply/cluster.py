@@ -1,4 +1,4 @@
-"""Events of workers, pools, tenants and models."""
+"""Events of workers, pools, tenants, models and documents."""
 
 from __future__ import annotations
 
@@ -101,8 +101,10 @@ def tenant_removed(state: State, event: e.TenantRemoved) -> None:
     tenant = state.tenants[event.id]
     if tenant.live:
         tenant.describe(TenantSpec(event.id), declared=False)
+        state.restand(tenant, event.at)
     else:
         del state.tenants[event.id]
+        state.ready.restand(event.id, 0.0)
     state.room += 1
 
 
@@ -113,3 +115,10 @@ def model_set(state: State, event: e.ModelSet) -> None:
 
 def model_removed(state: State, event: e.ModelRemoved) -> None:
     del state.models[event.id]
+
+
+def document_set(state: State, event: e.DocumentSet) -> None:
+    if event.body is None:
+        state.documents.pop((event.kind, event.id), None)
+    else:
+        state.documents[event.kind, event.id] = event.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.core import events as e
-from headgate.core.apply.ledgers import end_lease
+from headgate.core.apply.ledgers import end_lease, settle
 from headgate.core.errors import InvalidInput
 from headgate.core.fingerprint import spec_digest
 from headgate.core.job import JobKind
@@ -114,7 +114,9 @@ def _rekind(state: State, job: Job, of: JobKind, job_class: int) -> Job:
 def job_cancelled(state: State, event: e.JobCancelled) -> None:
     job = state.jobs[event.id]
     if job.lease is not None:
-        end_lease(state, job, job.lease, event.at)
+        lease = job.lease
+        end_lease(state, job, lease, event.at)
+        settle(state, job, lease, "cancel")
     state.move(job, Trigger.CANCEL)
     finish(state, job)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from headgate.core import events as e
 from headgate.core.apply.jobs import finish, line_up
-from headgate.core.apply.ledgers import end_lease, hold
+from headgate.core.apply.ledgers import end_lease, hold, settle
 from headgate.core.fingerprint import digest, fingerprint
 from headgate.core.lease import Lease, number_of
-from headgate.core.state import Job, Settled, State
+from headgate.core.state import Job, State
 from headgate.core.states import Trigger
 
 
 def lease_granted(state: State, event: e.LeaseGranted) -> None:
     job = state.jobs[event.job_id]
     state.move(job, Trigger.GRANT)
-    job.ready = False
-    state.ready.drop(job)
+    state.unready(job)
     if job.deadline is not None:
         state.waits.drop(job.id)
     job.attempt = event.attempt
@@ -41,15 +40,8 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
     state.leases[lease.id] = lease
     state.lease_timers.set(lease.id, lease.expires_at)
     state.preempting.pop(job.id, None)
+    state.preemptible += state.may_be_preempted(job, lease)
     hold(state, lease, worker, event.at)
-
-
-def _settle(state: State, job: Job, lease: Lease, verb: str, digest: bytes) -> None:
-    """Remember how the lease was settled, in place of whatever was remembered before."""
-    if job.settled is not None:
-        state.settled.pop(job.settled.lease_id, None)
-    job.settled = Settled(lease.id, lease.token, verb, digest)
-    state.settled[lease.id] = job.id
 
 
 def job_started(state: State, event: e.JobStarted) -> None:
@@ -83,7 +75,7 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
     if lease.worker_id is not None:
         state.workers[lease.worker_id].completed += 1
     end_lease(state, job, lease, event.at)
-    _settle(state, job, lease, "complete", event.digest)
+    settle(state, job, lease, "complete", event.digest)
     state.move(job, Trigger.COMPLETE)
     children = state.graph.children(job.id)
     for child in children:
@@ -94,13 +86,14 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
 def attempt_failed(state: State, event: e.AttemptFailed) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
     end_lease(state, job, lease, event.at)
-    _settle(state, job, lease, "fail", digest(fingerprint(event.failure)))
+    settle(state, job, lease, "fail", digest(fingerprint(event.failure)))
     _again_or_end(state, job, event.retry_at, Trigger.FAIL, event.at)
 
 
 def lease_expired(state: State, event: e.LeaseExpired) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
     end_lease(state, job, lease, event.at)
+    settle(state, job, lease, "expire")
     _again_or_end(state, job, event.retry_at, Trigger.EXPIRE, event.at)
 
 
@@ -118,7 +111,7 @@ def _again_or_end(state: State, job: Job, retry_at: int | None, end: Trigger, at
 def lease_released(state: State, event: e.LeaseReleased) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
     end_lease(state, job, lease, event.at)
-    _settle(state, job, lease, event.cause, b"")
+    settle(state, job, lease, event.cause)
     state.move(job, Trigger.RELEASE if event.cause == "release" else Trigger.PREEMPT)
     job.attempt -= 1
     job.queued_at = event.at
@@ -127,6 +120,8 @@ def lease_released(state: State, event: e.LeaseReleased) -> None:
 
 def preemption_asked(state: State, event: e.PreemptionAsked) -> None:
     lease = state.leases[event.lease_id]
+    state.preemptible -= state.may_be_preempted(state.jobs[lease.job_id], lease)
     lease.fence_at = event.fence_at
+    lease.for_job = event.for_job
     state.lease_timers.set(lease.id, lease.due)
     state.preempting.setdefault(event.for_job, set()).add(lease.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.core.cluster import Worker
 from headgate.core.lease import Lease
 from headgate.core.quantities import Amount, Resources
-from headgate.core.state import Job, State
+from headgate.core.state import Job, Settled, State
 
 
 def hold(state: State, lease: Lease, worker: Worker | None, at: int) -> None:
@@ -19,7 +19,8 @@ def hold(state: State, lease: Lease, worker: Worker | None, at: int) -> None:
     if worker is not None:
         worker.leases[lease.id] = None
         worker.last_used = at
-        worker.claims = max(0, worker.claims - 1)
+        if worker.claims:
+            worker.claims -= 1
         if lease.resources:
             add(worker.free, lease.resources, -1)
         pool = state.pools[worker.spec.pool]
@@ -40,6 +41,7 @@ def add(ledger: dict[str, Amount], amounts: Resources, sign: int) -> None:
 def end_lease(state: State, job: Job, lease: Lease, at: int) -> None:
     """Take what the lease held out of every ledger and forget it."""
     del state.leases[lease.id]
+    state.preemptible -= state.may_be_preempted(job, lease)
     state.lease_timers.drop(lease.id)
     job.lease = None
     state.room += 1
@@ -50,7 +52,8 @@ def end_lease(state: State, job: Job, lease: Lease, at: int) -> None:
     if lease.resources:
         add(tenant.used, lease.resources, -1)
     share = state.dominant_share(lease.units, dict(lease.resources))
-    tenant.charge(share, at - lease.granted_at, at, state.settings.fair_half_life)
+    # A clock that lags behind the grant must not pay the tenant for having run.
+    tenant.charge(share, max(0, at - lease.granted_at), at, state.settings.fair_half_life)
     if lease.worker_id is not None:
         _leave_worker(state, lease, state.workers[lease.worker_id])
     if lease.fence_at is not None:
@@ -76,3 +79,11 @@ def _forget_victim(state: State, lease_id: str) -> None:
         victims.discard(lease_id)
         if not victims:
             del state.preempting[job_id]
+
+
+def settle(state: State, job: Job, lease: Lease, verb: str, digest: bytes = b"") -> None:
+    """Remember how the lease was settled, in place of whatever was remembered before."""
+    if job.settled is not None:
+        state.settled.pop(job.settled.lease_id, None)
+    job.settled = Settled(lease.id, lease.token, verb, digest, lease.worker_id, lease.started_at)
+    state.settled[lease.id] = job.id

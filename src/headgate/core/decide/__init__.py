@@ -32,6 +32,8 @@ def decide(state: State, command: c.Command[R], now: int, chance: Chance = lambd
     turn = Turn(state, now, chance)
     reply = _HANDLERS[type(command)](turn, command)
     state.now = max(state.now, now)
+    # What a command that lags behind let in has not been looked at by the ticks since.
+    state.ticked_at = min(state.ticked_at, now)
     return Outcome(turn.events, reply)
 
 
@@ -59,6 +61,7 @@ _HANDLERS: Final[dict[type[c.Command[Any]], Callable[[Turn, Any], Any]]] = {
     c.RemoveTenant: cluster.remove_tenant,
     c.SetModel: cluster.set_model,
     c.RemoveModel: cluster.remove_model,
+    c.PutDocument: cluster.put_document,
     c.SampleLoad: load.sample,
     c.WithdrawLoad: load.withdraw,
     c.Tick: tick.tick,

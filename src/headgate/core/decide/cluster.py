@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.decide.leases import expire
 from headgate.core.decide.turn import Turn
-from headgate.core.errors import Conflict, InvalidInput, WorkerBusy
+from headgate.core.errors import Conflict, DocumentMoved, InvalidInput, WorkerBusy
+from headgate.core.quantities import Resources, amount
 from headgate.core.tenants import TenantSpec
+
+OWN_KINDS = ("worker", "tenant", "model")
 
 
 def register_worker(turn: Turn, command: c.RegisterWorker) -> None:
@@ -31,6 +36,17 @@ def _check_worker(spec: WorkerSpec) -> None:
         raise InvalidInput("must be between 1 and 100000", field="slots")
     if not 0 <= spec.prefetch <= 100_000:
         raise InvalidInput("must be between 0 and 100000", field="prefetch")
+    _check_amounts(spec.resources, "resources")
+
+
+def _check_amounts(resources: Resources, field: str) -> None:
+    """Each name once and each amount one that adds up: a ledger that begins wrong never comes right."""
+    if len(dict(resources)) != len(resources):
+        raise InvalidInput("names a resource twice", field=field)
+    for name, value in resources:
+        if not name:
+            raise InvalidInput("must not be empty", field=field)
+        amount(value, f"{field}.{name}")
 
 
 def _check_holds(known: Worker, spec: WorkerSpec) -> None:
@@ -95,6 +111,7 @@ def report_pool(turn: Turn, command: c.ReportPool) -> None:
         raise InvalidInput("must not be empty", field="id")
     if report.units is not None and report.units < 0:
         raise InvalidInput("must not be negative", field="units")
+    _check_amounts(report.resources, "resources")
     turn.emit(e.PoolReported(turn.now, report))
     for worker_id in report.workers:
         worker = turn.state.workers.get(worker_id)
@@ -126,6 +143,7 @@ def _check_tenant(spec: TenantSpec) -> None:
         limit = getattr(spec, field)
         if limit is not None and limit < 0:
             raise InvalidInput("must not be negative", field=field)
+    _check_amounts(spec.max_resources, "max_resources")
 
 
 def remove_tenant(turn: Turn, command: c.RemoveTenant) -> None:
@@ -145,3 +163,18 @@ def set_model(turn: Turn, command: c.SetModel) -> None:
 def remove_model(turn: Turn, command: c.RemoveModel) -> None:
     """Take a model out of the catalog."""
     turn.emit(e.ModelRemoved(turn.now, turn.state.model(command.model_id).id))
+
+
+def put_document(turn: Turn, command: c.PutDocument) -> None:
+    """Compare and set. Kinds that the core itself keeps rows of are not to be had."""
+    for field in ("kind", "id"):
+        if not getattr(command, field):
+            raise InvalidInput("must not be empty", field=field)
+    if command.kind in OWN_KINDS:
+        raise InvalidInput(f"{command.kind!r} is kept by the core itself", field="kind")
+    present = turn.state.documents.get((command.kind, command.id))
+    if command.expect is not msgspec.UNSET and command.expect != present:
+        text = f"{command.kind} {command.id!r} is no longer what the change was based on"
+        raise DocumentMoved(text, kind=command.kind, id=command.id)
+    if command.body != present:
+        turn.emit(e.DocumentSet(turn.now, command.kind, command.id, command.body))

@@ -30,41 +30,43 @@ RETRY_AFTER = 1_000
 def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     """Take in all jobs or none."""
     state = turn.state
-    ids, fresh = _recognise(state, command.jobs)
+    answer, fresh = _recognise(state, command)
     _check_room(state, fresh)
     depth = _check_dependencies(state, fresh, command.finished)
     for new in _parents_first(fresh, depth):
         _take_in(turn, new, depth.get(new.id, 0), command.finished)
-    created = {new.id for new in fresh}
-    return c.Submitted(tuple(ids), tuple(id_ in created for id_ in ids))
+    return answer
 
 
-def _recognise(state: State, jobs: tuple[c.NewJob, ...]) -> tuple[list[str], list[c.NewJob]]:
+def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.NewJob]]:
     """Tell new jobs from repeats of an idempotency key."""
     ids: list[str] = []
+    created: list[bool] = []
     fresh: list[c.NewJob] = []
     seen: set[str] = set()
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-    for new in jobs:
+    for new in command.jobs:
         key = new.spec.idempotency_key
         if key is not None:
             owner = (new.spec.kind.tenant, key)
             body = spec_digest(new.spec)
-            known = state.keys.get(owner) or keys.get(owner)
+            known = state.keys.get(owner) or keys.get(owner) or command.keys.get(c.key_name(*owner))
             if known is not None:
                 if known[1] != body:
                     raise IdempotencyConflict(
                         f"idempotency key {key!r} was used before with another body", job_id=known[0]
                     )
                 ids.append(known[0])
+                created.append(False)
                 continue
             keys[owner] = (new.id, body)
         if new.id in state.jobs or new.id in seen:
             raise DuplicateJob(f"there is a job {new.id!r} already", job_id=new.id)
         seen.add(new.id)
         ids.append(new.id)
+        created.append(True)
         fresh.append(new)
-    return ids, fresh
+    return c.Submitted(tuple(ids), tuple(created)), fresh
 
 
 def _check_room(state: State, fresh: list[c.NewJob]) -> None:

@@ -147,6 +147,6 @@ def _live_or_settled(state: State, lease_id: str, token: int, verb: str, content
     same = settled.verb == verb or {settled.verb, verb} == {"release", "preempt"}
     if same and settled.digest == digest(content):
         return None
-    if settled.verb == "preempt":
-        raise StaleLease(f"lease {lease_id!r} was preempted: stop the work", lease_id=lease_id)
+    if settled.verb in ("expire", "preempt", "cancel"):
+        raise StaleLease(f"lease {lease_id!r} is over ({settled.verb}): stop the work", lease_id=lease_id)
     raise OutcomeConflict(f"lease {lease_id!r} was settled by {settled.verb!r} already", lease_id=lease_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.capacity import FULL, rate_sample, usable_units
+from headgate.core.capacity import FULL, kept, rate_sample, usable_units
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import InvalidInput
 
@@ -13,8 +13,9 @@ def sample(turn: Turn, command: c.SampleLoad) -> float:
     """Take in a sample. Values that cannot be believed are kept and rated 10."""
     if not command.source:
         raise InvalidInput("must not be empty", field="source")
+    signals = {name: kept(value) for name, value in command.signals.items()}
     ratings, reasons = rate_sample(command.signals, turn.state.settings)
-    turn.emit(e.LoadSampled(turn.now, command.source, dict(command.signals), ratings, reasons))
+    turn.emit(e.LoadSampled(turn.now, command.source, signals, ratings, reasons))
     return rate(turn)
 
 
@@ -29,7 +30,9 @@ def rate(turn: Turn) -> float:
     """Rate the load anew and recalculate capacity where that is due."""
     load, settings = turn.state.load, turn.state.settings
     rating, signals, reasons = load.rate(turn.now, settings)
-    if rating != load.rating or signals != load.signals or reasons != load.reasons or load.rated_at is None:
+    changed = rating != load.rating or signals != load.signals or reasons != load.reasons or load.rated_at is None
+    # As long as a signal holds the rating up, the moment from which it falls moves along.
+    if changed or 0 < rating <= max(signals.values(), default=0.0):
         turn.emit(e.RatingChanged(turn.now, rating, signals, reasons))
     recalculate(turn)
     return rating

@@ -11,19 +11,23 @@ from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
 from headgate.core.ready import Bucket
 from headgate.core.state import State
+from headgate.core.states import TERMINAL
 
 _IDLE_KINDS = 256
 
 
 def tick(turn: Turn, _: c.Tick) -> None:
-    """1. load, 2. leases, 3. waiting jobs, 4. ageing, 5. workers and pools, 6. forgetting."""
+    """1. forgetting, 2. load, 3. leases, 4. waiting jobs, 5. ageing, 6. workers and pools.
+
+    Forgetting comes first, so that no job ends and is forgotten in one go.
+    """
+    _forget(turn)
     rate(turn)
     _end_leases(turn)
     _wake_jobs(turn)
     _age(turn)
     _miss_signs_of_life(turn)
-    _forget(turn)
-    turn.state.ticked_at = max(turn.state.ticked_at, turn.now)
+    turn.state.ticked_at = turn.now
 
 
 def resume(turn: Turn, _: c.Resume) -> None:
@@ -57,6 +61,8 @@ def _wake_jobs(turn: Turn) -> None:
     state, now = turn.state, turn.now
     for job_id in state.waits.due(now):
         job = state.jobs[job_id]
+        if job.state in TERMINAL:  # it failed a moment ago with a dependency that missed its own deadline
+            continue
         if job.deadline is not None and job.deadline <= now:
             children = list(state.graph.children(job_id))
             turn.emit(e.DeadlineMissed(now, job_id))

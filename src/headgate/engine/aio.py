@@ -1,0 +1,214 @@
+"""The engine for asyncio: one commit per turn of the loop; on a slow disk only the waiting moves to a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+from headgate.core import commands as c
+from headgate.core.events import Event
+from headgate.core.state import State
+from headgate.engine.errors import EngineStopped
+from headgate.engine.feed import Subscription
+from headgate.engine.rounds import EVERY, Rounds, Ticket
+from headgate.engine.writer import Group, Writer
+from headgate.ports import Clock
+
+R = TypeVar("R")
+SLOW = 2.0
+"""Milliseconds of an average commit above which the loop no longer waits for it."""
+_WEIGHT = 0.2
+
+
+class AsyncEngine:
+    """A writer on an event loop."""
+
+    def __init__(
+        self, writer: Writer, clock: Clock, *, stopwatch: Callable[[], float], thread: bool | None = None
+    ) -> None:
+        self.writer = writer
+        self.rounds = Rounds(writer)
+        self.clock = clock
+        self.commit_ms = 0.0
+        """The running average of what a commit takes."""
+        self._stopwatch = stopwatch
+        self._thread = thread
+        self._queue: list[Ticket[Any]] = []
+        self._scheduled = False
+        self._sealing: asyncio.Task[None] | None = None
+        self._waiters: set[asyncio.Event] = set()
+        self._timer: asyncio.Task[None] | None = None
+        self._nudge = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def problem(self) -> str | None:
+        """Why the engine does not serve, while it does not."""
+        return self.rounds.problem
+
+    @property
+    def threaded(self) -> bool:
+        """Whether commits wait in a thread: as told, else as measured."""
+        return self.commit_ms > SLOW if self._thread is None else self._thread
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Open the store, rebuild the state, and let time pass."""
+        self._loop = asyncio.get_running_loop()
+        self.writer.open(self.clock.now())
+        self.rounds.pass_time(self.clock.now())
+        self._timer = self._loop.create_task(self._keep_time(), name="headgate-timer")
+        return self
+
+    async def stop(self) -> None:
+        """Commit what is there and let go of the store. Stopping twice is the same as once."""
+        self._stopping = True
+        self._nudge.set()
+        if self._timer is not None:
+            await self._timer
+        await self._settle()
+        self._round()
+        await self._settle()
+        self.rounds.catch_up()
+        self.writer.close()
+        self._notify()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # -- commands and questions ---------------------------------------------------------------------------------
+
+    async def do(self, command: c.Command[R]) -> R:
+        """Carry out a command and return when its effects are durable."""
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def settled() -> None:
+            if not future.done():  # the caller may have been cancelled meanwhile
+                future.set_result(None)
+
+        ticket = Ticket(command, settled)
+        self._queue.append(ticket)
+        self._schedule()
+        await future
+        return ticket.result()
+
+    def read(self, question: Callable[[State], R]) -> R:
+        """Ask the state something."""
+        if self.writer.stopped is not None:
+            raise EngineStopped(f"the engine has stopped: {self.writer.stopped}")
+        return question(self.writer.state)
+
+    async def wait_for(self, question: Callable[[State], R | None], within: float | None = None) -> R | None:
+        """Wait until the question has an answer; none if it has not in time."""
+        changed = asyncio.Event()
+        self._waiters.add(changed)
+        try:
+            async with asyncio.timeout(within):
+                while not self.read(question):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(changed)
+        return self.read(question)
+
+    async def recovered(self) -> None:
+        """Wait until the engine serves, after a failed commit."""
+        changed = asyncio.Event()
+        self._waiters.add(changed)
+        try:
+            while self.writer.stopped is not None:
+                changed.clear()
+                await changed.wait()
+        finally:
+            self._waiters.discard(changed)
+
+    def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
+        """Listen to committed events."""
+        return self.writer.feed.subscribe(limit, wants)
+
+    # -- rounds -------------------------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._sealing is None:
+            self._scheduled = True
+            self._loop.call_soon(self._round)
+
+    def _round(self) -> None:
+        """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
+        self._scheduled = False
+        if self._sealing is not None:
+            return
+        tickets, self._queue = self._queue, []
+        self.rounds.accept(tickets, self.clock.now())
+        try:
+            self._commit()
+        except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
+            for ticket in tickets:
+                ticket.done(error)
+        if self.writer.stopped is not None or self.rounds.too_late():
+            self._nudge.set()
+
+    def _commit(self) -> None:
+        group = self.writer.write()
+        if group is None:
+            self._notify()
+        elif self.threaded:
+            self._sealing = self._loop.create_task(self._seal_in_thread(group))
+        else:
+            began = self._stopwatch()
+            self.writer.seal(group)
+            self._measure(began)
+            self.writer.tell(group)
+            self._notify()
+
+    async def _seal_in_thread(self, group: Group) -> None:
+        began = self._stopwatch()
+        try:
+            await asyncio.to_thread(self.writer.store.seal)
+        except Exception as error:  # noqa: BLE001 - told to everybody who waits, and to the timer
+            self.writer.fail(group, error)
+            self._nudge.set()
+        else:
+            self._measure(began)
+            self.writer.sealed(group)
+            self.writer.tell(group)
+        self._sealing = None
+        self._notify()
+        if self._queue:
+            self._schedule()
+
+    async def _settle(self) -> None:
+        while self._sealing is not None:
+            await self._sealing
+
+    def _measure(self, began: float) -> None:
+        took = (self._stopwatch() - began) * 1000
+        self.commit_ms += _WEIGHT * (took - self.commit_ms)
+
+    def _notify(self) -> None:
+        for changed in self._waiters:
+            changed.set()
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    async def _keep_time(self) -> None:
+        while not self._stopping and not self.rounds.deposed:
+            now = self.clock.now()
+            delay = max(0.0, (self.rounds.next_pass(now) - now) / 1000)
+            try:
+                async with asyncio.timeout(min(delay, EVERY / 1000)):
+                    await self._nudge.wait()
+            except TimeoutError:
+                pass
+            self._nudge.clear()
+            await self._settle()
+            if not self._stopping:
+                self.rounds.pass_time(self.clock.now())
+                self._notify()

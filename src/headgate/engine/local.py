@@ -1,0 +1,189 @@
+"""One database, several processes: the owner serves the others over a Unix socket beside the file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from headgate.core import commands as c
+from headgate.engine import wire
+from headgate.engine.errors import EngineUnreachable
+from headgate.engine.questions import Question
+from headgate.ports import StoreUnavailable
+
+R = TypeVar("R")
+_LONGEST_PATH = 100
+
+
+class Face(Protocol):
+    """What an engine looks like to its callers, wherever it lives."""
+
+    def do(self, command: c.Command[R]) -> R:
+        """Carry out a command and return when its effects are durable."""
+        ...
+
+    def ask(self, question: Question[R]) -> R:
+        """Answer a question."""
+        ...
+
+    def wait_end(self, job_id: str, within: float) -> bool:
+        """Wait until a job has ended; false if it has not in time."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class LocalServer:
+    """Serves an engine on a Unix socket, a thread for each connection: they share the engine's commits."""
+
+    def __init__(self, engine: Face, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._accepting: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to serve. Only the owner of the database calls this, so a socket that is there is a dead one's."""
+        self._path.unlink(missing_ok=True)
+        previous = os.umask(0o177)
+        try:
+            with reachable(self._path) as address:
+                self._listener.bind(address)
+        finally:
+            os.umask(previous)
+        self._listener.listen(128)
+        self._accepting = threading.Thread(target=self._accept, name="headgate-local", daemon=True)
+        self._accepting.start()
+
+    def stop(self) -> None:
+        """Serve no more; callers see the connection end."""
+        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        if self._accepting is not None:
+            self._accepting.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # closed by stop
+                return
+            with self._lock:
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            while (frame := wire.receive(connection)) is not None:
+                wire.send(connection, self._answer(frame))
+        except OSError:  # the caller is gone; what it asked for stands
+            return
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _answer(self, frame: bytes) -> bytes:
+        try:
+            request = wire.decode_request(frame)
+            if isinstance(request, wire.WaitEnd):
+                return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
+            if isinstance(request, Question):
+                return wire.encode_reply(self._engine.ask(request))
+            return wire.encode_reply(self._engine.do(request))
+        except Exception as error:  # noqa: BLE001 - handed to the caller, typed
+            return wire.encode_error(error)
+
+
+class LocalClient:
+    """An engine that lives in another process. Each thread has a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._own = threading.local()
+        self._all: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def do(self, command: c.Command[R]) -> R:
+        """Carry out a command and return when its effects are durable."""
+        return self._call(command)  # type: ignore[no-any-return]
+
+    def ask(self, question: Question[R]) -> R:
+        """Answer a question."""
+        return self._call(question)  # type: ignore[no-any-return]
+
+    def wait_end(self, job_id: str, within: float) -> bool:
+        """Wait until a job has ended; false if it has not in time."""
+        return bool(self._call(wire.WaitEnd(job_id, within)))
+
+    def stop(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            for connection in self._all:
+                connection.close()
+            self._all.clear()
+
+    def _call(self, request: c.Command[Any] | Question[Any]) -> Any:
+        connection = self._connection()
+        try:
+            wire.send(connection, wire.encode_request(request))
+            frame = wire.receive(connection)
+        except OSError as error:
+            self._drop(connection)
+            raise EngineUnreachable(f"the owner of {self._path.stem} went away") from error
+        if frame is None:
+            self._drop(connection)
+            raise EngineUnreachable(f"the owner of {self._path.stem} went away")
+        return wire.decode_answer(request, frame)
+
+    def _connection(self) -> socket.socket:
+        connection: socket.socket | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                with reachable(self._path) as address:
+                    connection.connect(address)
+            except OSError as error:
+                connection.close()
+                raise EngineUnreachable(f"nobody answers at {self._path.name}") from error
+            self._own.connection = connection
+            with self._lock:
+                self._all.add(connection)
+        return connection
+
+    def _drop(self, connection: socket.socket) -> None:
+        self._own.connection = None
+        with self._lock:
+            self._all.discard(connection)
+        connection.close()
+
+
+@contextlib.contextmanager
+def reachable(path: Path) -> Iterator[str]:
+    """An address for a socket whose path may be longer than the system allows."""
+    if len(str(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise StoreUnavailable(f"{path.parent} cannot be opened: {error.strerror}") from error
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

@@ -1,0 +1,150 @@
+"""A process among those that share a database: its owner if it came first, a client of the owner otherwise.
+
+When the owner goes away the next caller takes over after recovery, or finds whoever did. Commands are sent again
+where that is safe: verbs on leases are fenced by their token, and a submission carries the ids of its jobs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headgate.core import commands as c
+from headgate.core.errors import DuplicateJob
+from headgate.engine.errors import EngineUnreachable
+from headgate.engine.local import Face, LocalClient, LocalServer
+from headgate.engine.questions import Question
+from headgate.engine.shared import SharedEngine
+from headgate.ports import Clock, StoreOwned
+
+R = TypeVar("R")
+_ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
+PATIENCE = 30_000
+"""Milliseconds to look for an owner, or to become one."""
+
+
+class Member:
+    """The face of a shared database."""
+
+    def __init__(
+        self,
+        path: Path,
+        open_owner: Callable[[], SharedEngine],
+        clock: Clock,
+        pause: Callable[[float], object],
+        patience: int = PATIENCE,
+    ) -> None:
+        self._socket = path.with_name(path.name + ".sock")
+        self._open_owner = open_owner
+        self._clock = clock
+        self._pause = pause
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._face: Face | None = None
+        self._server: LocalServer | None = None
+        self._stopped = False
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process owns the database."""
+        return self._server is not None
+
+    def start(self) -> Member:
+        """Become the owner, or find it."""
+        self._join(None)
+        return self
+
+    def do(self, command: c.Command[R]) -> R:
+        """Carry out a command and return when its effects are durable."""
+        face = self._joined()
+        try:
+            return face.do(command)
+        except EngineUnreachable:
+            if isinstance(command, _ONCE_ONLY):
+                raise
+            face = self._join(face)
+        return self._again(face, command)
+
+    def ask(self, question: Question[R]) -> R:
+        """Answer a question."""
+        face = self._joined()
+        try:
+            return face.ask(question)
+        except EngineUnreachable:
+            return self._join(face).ask(question)
+
+    def wait_end(self, job_id: str, within: float) -> bool:
+        """Wait until a job has ended; false if it has not in time."""
+        face = self._joined()
+        try:
+            return face.wait_end(job_id, within)
+        except EngineUnreachable:
+            return self._join(face).wait_end(job_id, within)
+
+    def stop(self) -> None:
+        """Leave; the owner hands over to whoever asks next."""
+        with self._lock:
+            self._stopped = True
+            if self._server is not None:
+                self._server.stop()
+                self._server = None
+            if self._face is not None:
+                self._face.stop()
+                self._face = None
+
+    def _again(self, face: Face, command: c.Command[R]) -> R:
+        """Send a command whose first answer was lost: it may have been carried out."""
+        try:
+            return face.do(command)
+        except DuplicateJob:
+            if not isinstance(command, c.Submit):
+                raise
+            ids = tuple(job.id for job in command.jobs)
+            return c.Submitted(ids, (True,) * len(ids))  # type: ignore[return-value]  # what Submit answers
+
+    def _joined(self) -> Face:
+        face = self._face
+        return self._join(None) if face is None else face
+
+    def _join(self, lost: Face | None) -> Face:
+        """Find the owner or become it, unless another thread has done so since `lost` was."""
+        with self._lock:
+            if self._stopped:
+                raise EngineUnreachable("this member has stopped")
+            if self._face is not None and self._face is not lost:
+                return self._face
+            if lost is not None:
+                lost.stop()
+            self._face = self._look()
+            return self._face
+
+    def _look(self) -> Face:
+        deadline = self._clock.now() + self._patience
+        wait = 0.005
+        while True:
+            face = self._own() or self._reach()
+            if face is not None:
+                return face
+            if self._clock.now() >= deadline:
+                raise EngineUnreachable(f"{self._socket.stem} is owned by a process that does not answer")
+            self._pause(wait)
+            wait = min(0.25, wait * 2)
+
+    def _own(self) -> Face | None:
+        try:
+            engine = self._open_owner()
+        except StoreOwned:
+            return None
+        self._server = LocalServer(engine, self._socket)
+        self._server.start()
+        return engine
+
+    def _reach(self) -> Face | None:
+        client = LocalClient(self._socket)
+        try:
+            client.wait_end("", 0.0)
+        except EngineUnreachable:
+            return None
+        return client

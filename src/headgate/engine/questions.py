@@ -1,0 +1,255 @@
+"""Questions: what can be asked of an engine without changing anything. Each names the type of its answer.
+
+Every interface asks these, in this process or through a socket, so the answer to "what is job X doing?" is one piece
+of code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headgate.core.errors import JobNotFound
+from headgate.core.events import Failure
+from headgate.core.explain import Explanation, explain
+from headgate.core.job import CLASSES, JobKind, JobSpec
+from headgate.core.lease import Lease
+from headgate.core.state import State
+from headgate.core.states import TERMINAL, JobState
+from headgate.ports import JobQuery, JobView, RecordRow, Store
+
+R = TypeVar("R")
+_spec = msgspec.msgpack.Decoder(JobSpec).decode
+_kind = msgspec.msgpack.Decoder(JobKind).decode
+_failure = msgspec.msgpack.Decoder(Failure).decode
+_body = msgspec.msgpack.Decoder().decode
+
+
+class Question(msgspec.Struct, Generic[R], frozen=True):
+    """Something asked, answered by an `R`."""
+
+
+class JobInfo(msgspec.Struct, frozen=True):
+    """All there is to say of a job."""
+
+    id: str
+    seq: int
+    state: JobState
+    kind: JobKind
+    job_class: str
+    spec: JobSpec
+    created_at: int
+    queued_at: int
+    not_before: int | None
+    attempt: int
+    started_at: int | None
+    ended_at: int | None
+    worker_id: str | None
+    lease_id: str | None
+    retry_of: str | None
+    result: bytes | None
+    """Encoded JSON."""
+    error: Failure | None
+
+
+class HistoryEntry(msgspec.Struct, frozen=True):
+    """One event of a job."""
+
+    number: int
+    at: int
+    type: str
+    body: list[Any]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """One look at everything."""
+
+    now: int
+    epoch: int
+    busy: float
+    gate: float
+    signals: dict[str, float]
+    reasons: tuple[str, ...]
+    total_units: int
+    usable_units: int
+    leased_units: int
+    states: dict[str, int]
+    ready_by_class: dict[str, int]
+    workers: dict[str, int]
+    degraded: tuple[str, ...]
+
+    @property
+    def free_units(self) -> int:
+        """Units that a lease could take now."""
+        return max(0, self.usable_units - self.leased_units)
+
+
+class GetJob(Question[JobInfo], frozen=True, tag=True):
+    """One job, live or ended; `JobNotFound` if there is none."""
+
+    job_id: str
+
+
+class FindJobs(Question[list[JobInfo]], frozen=True, tag=True):
+    """A page of jobs."""
+
+    query: JobQuery
+
+
+class GetHistory(Question[list[HistoryEntry]], frozen=True, tag=True):
+    """What happened to a job, oldest first."""
+
+    job_id: str
+    after: int = 0
+    limit: int = 1_000
+
+
+class Explain(Question[Explanation], frozen=True, tag=True):
+    """Why a job does not run."""
+
+    job_id: str
+
+
+class GetStatus(Question[Status], frozen=True, tag=True):
+    """Busy rating, capacity, depth, workers."""
+
+
+class CountJobs(Question[dict[str, dict[str, int]]], frozen=True, tag=True):
+    """How many jobs there are and were, by state and class."""
+
+
+class GetLeases(Question[list[Lease]], frozen=True, tag=True):
+    """Live leases, of one worker or of all."""
+
+    worker_id: str | None = None
+
+
+class GetDocuments(Question[dict[str, bytes]], frozen=True, tag=True):
+    """The documents of a kind, by id."""
+
+    kind: str
+
+
+class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
+    """Entries of a log (`decision`, `load`, `audit`) in a range of time."""
+
+    kind: str
+    since: int = 0
+    until: int | None = None
+    key: str | None = None
+    limit: int = 1_000
+
+
+STORED = (GetJob, FindJobs, GetHistory, CountJobs, GetRecords)
+"""Questions that the store answers alone, without a look at the state."""
+
+
+def answer(question: Question[R], state: State, store: Store, now: int) -> R:
+    """Answer a question from the state and the store."""
+    reply: Any
+    match question:
+        case GetJob():
+            reply = job_info(_view(store, question.job_id))
+        case FindJobs():
+            reply = [job_info(view) for view in store.find_jobs(question.query)]
+        case GetHistory():
+            _view(store, question.job_id)
+            rows = store.events_of(question.job_id, question.after, question.limit)
+            reply = [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
+        case Explain():
+            reply = _explain(state, store, question.job_id, now)
+        case GetStatus():
+            reply = _status(state, now)
+        case CountJobs():
+            reply = _counts(store)
+        case GetLeases():
+            wanted = question.worker_id
+            reply = [lease for lease in state.leases.values() if wanted is None or lease.worker_id == wanted]
+        case GetDocuments():
+            reply = {id_: body for (kind, id_), body in state.documents.items() if kind == question.kind}
+        case GetRecords():
+            reply = store.records(question.kind, question.since, question.until, question.key, question.limit)
+        case _:
+            raise TypeError(f"{type(question).__name__} is not a question this engine knows")
+    return reply  # type: ignore[no-any-return]  # each case answers with its question's type
+
+
+def ended(state: State, job_id: str) -> bool | None:
+    """Whether a job has ended; none while it has not. For waiting."""
+    job = state.jobs.get(job_id)
+    return True if job is None or job.state in TERMINAL else None
+
+
+def _view(store: Store, job_id: str) -> JobView:
+    view = store.get_job(job_id)
+    if view is None:
+        raise JobNotFound(f"there is no job {job_id!r}", job_id=job_id)
+    return view
+
+
+def job_info(view: JobView) -> JobInfo:
+    """A stored job in words."""
+    job, status, lease, end = view.job, view.status, view.lease, view.end
+    spec = _spec(job.spec)
+    kind = _kind(status.kind) if status is not None and status.kind is not None else spec.kind
+    job_class = job.job_class if status is None else status.job_class
+    last: Any = lease if lease is not None else end
+    result = end.result if end is not None else None
+    error = end.error if end is not None else None
+    return JobInfo(
+        job.id,
+        job.seq,
+        view.state,
+        kind,
+        CLASSES[job_class],
+        spec,
+        job.created_at,
+        job.created_at if status is None else status.queued_at,
+        spec.not_before if status is None else status.not_before,
+        last.attempt if last is not None else (status.attempt if status is not None else 0),
+        last.started_at if last is not None else None,
+        end.ended_at if end is not None else None,
+        last.worker_id if last is not None else None,
+        last.lease_id if last is not None else None,
+        job.retry_of,
+        result,
+        _failure(error) if error is not None else None,
+    )
+
+
+def _explain(state: State, store: Store, job_id: str, now: int) -> Explanation:
+    if job_id not in state.jobs:
+        view = _view(store, job_id)
+        return Explanation(job_id, view.state, (), None)
+    return explain(state, job_id, now)
+
+
+def _status(state: State, now: int) -> Status:
+    load = state.load
+    workers: dict[str, int] = {}
+    for worker in state.workers.values():
+        workers[worker.shown_status] = workers.get(worker.shown_status, 0) + 1
+    stale = load.stale(now, state.settings)
+    return Status(
+        now,
+        state.epoch,
+        10.0 if stale else load.rating,
+        load.busy,
+        load.signals,
+        load.reasons,
+        state.settings.total_units,
+        state.usable_units(now),
+        state.leased_units,
+        {str(job_state): count for job_state, count in state.counts.items()},
+        dict(zip(CLASSES, state.ready.by_class, strict=True)),
+        workers,
+        tuple(f"no fresh sample from {source}" for source in stale),
+    )
+
+
+def _counts(store: Store) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (job_state, job_class), count in store.counts().items():
+        found.setdefault(str(job_state), {})[CLASSES[job_class]] = count
+    return found

@@ -1,0 +1,126 @@
+"""Recovery: from the rows of a store back to a state."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+
+import msgspec
+
+from headgate.core.apply import apply
+from headgate.core.cluster import ModelSpec
+from headgate.core.events import ModelSet, TenantSet, WorkerRegistered
+from headgate.core.job import JobKind, JobSpec
+from headgate.core.lease import Lease
+from headgate.core.restore import Standing, restore_ended, restore_live
+from headgate.core.settings import Settings
+from headgate.core.state import Settled, State
+from headgate.core.states import TERMINAL, JobState
+from headgate.core.tenants import TenantSpec
+from headgate.engine.rows import Changes, WorkerDocument
+from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, Store
+
+_spec = msgspec.msgpack.Decoder(JobSpec).decode
+_kind = msgspec.msgpack.Decoder(JobKind).decode
+_worker = msgspec.msgpack.Decoder(WorkerDocument).decode
+_tenant = msgspec.msgpack.Decoder(TenantSpec).decode
+_model = msgspec.msgpack.Decoder(ModelSpec).decode
+
+
+def recover(store: Store, settings: Settings, mark: Mark, now: int) -> tuple[State, Changes]:
+    """The state as of the last commit, and the collector that knows which rows stand in the store."""
+    state = State(settings, mark.epoch)
+    state.seq, state.tokens = mark.seq, mark.tokens
+    state.now = state.ticked_at = now
+    changes = Changes(mark.low_water)
+    collecting = gc.isenabled()
+    gc.disable()  # a million new objects would be looked through again and again, and none of them is garbage
+    try:
+        _documents(state, store.documents(), now)
+        _ended(state, store.recent_ends(settings.retain_finished))
+        _live(state, changes, store.live_jobs(), now)
+    finally:
+        if collecting:
+            gc.enable()
+    _mend_low_water(state, changes, mark)
+    return state, changes
+
+
+def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
+    for row in rows:
+        body = row.body or b""
+        if row.kind == "worker":
+            document = _worker(body)
+            apply(state, WorkerRegistered(now, document.spec, document.status))
+            state.workers[document.spec.id].registered_at = document.registered_at
+        elif row.kind == "tenant":
+            apply(state, TenantSet(now, _tenant(body)))
+        elif row.kind == "model":
+            apply(state, ModelSet(now, _model(body)))
+        else:
+            state.documents[row.kind, row.id] = body
+
+
+def _ended(state: State, rows: Iterable[EndedJob]) -> None:
+    for job, end in rows:
+        settled = None
+        if end.lease_id is not None:
+            settled = Settled(
+                end.lease_id, end.token or 0, end.verb or "", end.digest or b"", end.worker_id, end.started_at
+            )
+        restore_ended(state, job.id, job.seq, job.created_at, _spec(job.spec), JobState(end.state), settled)
+
+
+def _live(state: State, changes: Changes, rows: Iterable[LiveJob], now: int) -> None:
+    for job, status, lease in rows:
+        spec = _spec(job.spec)
+        standing = None
+        if status is not None:
+            standing = _standing(spec, status)
+            changes.status_rows.add(job.seq)
+        held = None
+        if lease is not None:
+            held = _lease(job.id, spec, standing, lease)
+            changes.lease_rows.add(job.seq)
+        restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
+
+
+def _standing(spec: JobSpec, row: StatusRow) -> Standing:
+    settled = None
+    if row.lease_id is not None:
+        settled = Settled(row.lease_id, row.token or 0, row.verb or "", row.digest or b"", None, None)
+    of = spec.kind if row.kind is None else _kind(row.kind)
+    return Standing(of, row.job_class, row.attempt, row.not_before, row.queued_at, settled)
+
+
+def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow) -> Lease:
+    of = spec.kind if standing is None else standing.kind
+    return Lease(
+        row.lease_id,
+        job_id,
+        row.worker_id,
+        row.pool_id,
+        of.tenant,
+        of.units,
+        of.resources,
+        row.token,
+        row.granted_at,
+        row.granted_at + row.ttl,
+        row.granted_at,
+        row.attempt,
+        row.ttl,
+        row.started_at,
+        None,
+        row.fence_at,
+        row.for_job,
+    )
+
+
+def _mend_low_water(state: State, changes: Changes, mark: Mark) -> None:
+    """Jobs above the mark that are not live have ended."""
+    live = sorted(job.seq for job in state.jobs.values() if job.state not in TERMINAL)
+    expected = mark.low_water
+    for seq in [*live, mark.seq + 1]:
+        for ended in range(expected, seq):
+            changes.low_water.ended(ended)
+        expected = seq + 1

@@ -1,0 +1,113 @@
+"""A round of work, and the passing of time: what every shell around the writer does. No threads, no loop, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from headgate.core import commands as c
+from headgate.core.errors import HeadgateError
+from headgate.engine.writer import Writer
+from headgate.ports import Deposed
+
+R = TypeVar("R")
+EVERY = 1_000
+"""Milliseconds between two ticks when nothing is due sooner."""
+INDEX_EVERY = 100
+"""Milliseconds between two looks at the history index while it is behind."""
+
+SLACK = 256
+"""A shell is woken only if that gains more than this: the cheap look at the timers is no more exact."""
+
+
+class Ticket(Generic[R]):
+    """A command on its way."""
+
+    __slots__ = ("command", "error", "on_settled", "reply", "settled")
+
+    def __init__(self, command: c.Command[R], on_settled: Callable[[], None] | None = None) -> None:
+        self.command = command
+        self.reply: R | None = None
+        self.error: Exception | None = None
+        self.settled = False
+        self.on_settled = on_settled
+
+    def done(self, error: Exception | None) -> None:
+        """The effects are durable, or never will be."""
+        if self.settled:
+            return
+        self.error = error
+        self.settled = True
+        if self.on_settled is not None:
+            self.on_settled()
+
+    def result(self) -> R:
+        """The reply, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.reply  # type: ignore[return-value]  # settled without an error: there is a reply
+
+
+class Rounds:
+    """Drives a writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.problem: str | None = None
+        """Why the engine does not serve, while it does not."""
+        self.deposed = False
+        self.wake_at = 0
+        """When the shell means to pass time again."""
+
+    def accept(self, tickets: list[Ticket[Any]], now: int) -> None:
+        """Carry out commands, then let the policy plan. A caller's error is the caller's alone."""
+        for ticket in tickets:
+            try:
+                ticket.reply = self.writer.accept(ticket.command, now, ticket.done)
+            except Exception as error:  # noqa: BLE001 - handed to the caller
+                ticket.done(error)
+        if self.writer.wants_cycle():
+            self.writer.cycle(now)
+
+    def pass_time(self, now: int) -> None:
+        """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried."""
+        try:
+            if self.writer.stopped is not None:
+                self.reopen(now)
+            self.writer.tick(now)
+            if self.writer.wants_cycle():
+                self.writer.cycle(now)
+            self.writer.flush()
+            self.writer.index()
+        except Deposed as error:
+            self.problem, self.deposed = str(error), True
+        except (HeadgateError, OSError) as error:
+            self.problem = str(error)
+        else:
+            self.problem = None
+
+    def reopen(self, now: int) -> None:
+        """Memory is ahead of the disk: rebuild it from there."""
+        self.writer.store.close()
+        self.writer.open(now)
+
+    def catch_up(self) -> None:
+        """Finish the history index, before stopping."""
+        while self.writer.stopped is None and self.writer.index_backlog:
+            self.writer.index()
+
+    def next_pass(self, now: int) -> int:
+        """When time should be passed again."""
+        if self.writer.stopped is not None:
+            return now + EVERY
+        due = self.writer.state.next_timer()
+        soon = now + (INDEX_EVERY if self.writer.index_backlog else EVERY)
+        self.wake_at = soon if due is None else min(soon, max(now, due))
+        return self.wake_at
+
+    def too_late(self) -> bool:
+        """Whether something has come up that is due before the shell means to wake."""
+        if self.writer.stopped is not None:
+            return False
+        soonest = self.writer.state.soonest_timer()
+        return soonest is not None and soonest + SLACK <= self.wake_at

@@ -1,0 +1,150 @@
+"""The engine for threads: whoever comes first does everybody's work.
+
+A caller leaves its command in a queue and waits for its turn. The one whose turn it is carries out all commands in
+the queue, lets the policy plan, commits once, and hands out the answers. So one caller pays for one commit and no
+hand-over, and many callers share commits. A timer thread takes its turn like anybody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+from headgate.core import commands as c
+from headgate.core.events import Event
+from headgate.core.state import State
+from headgate.engine.errors import EngineStopped
+from headgate.engine.feed import Subscription
+from headgate.engine.questions import STORED, Question, answer, ended
+from headgate.engine.rounds import Rounds, Ticket
+from headgate.engine.writer import Writer
+from headgate.ports import Clock
+
+R = TypeVar("R")
+
+
+class SharedEngine:
+    """A writer shared by the threads of a process."""
+
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self.writer = writer
+        self.rounds = Rounds(writer)
+        self.clock = clock
+        self._turn = threading.RLock()
+        self._changed = threading.Condition(self._turn)
+        self._queue: deque[Ticket[Any]] = deque()
+        self._stopping = threading.Event()
+        self._nudge = threading.Event()
+        self._timer: threading.Thread | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the engine does not serve, while it does not."""
+        return self.rounds.problem
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Open the store, rebuild the state, and let time pass."""
+        with self._turn:
+            self.writer.open(self.clock.now())
+            self.rounds.pass_time(self.clock.now())
+        self._timer = threading.Thread(target=self._keep_time, name="headgate-timer", daemon=True)
+        self._timer.start()
+        return self
+
+    def stop(self) -> None:
+        """Commit what is there and let go of the store. Stopping twice is the same as once."""
+        self._stopping.set()
+        self._nudge.set()
+        if self._timer is not None and self._timer is not threading.current_thread():
+            self._timer.join()
+        with self._turn:
+            self._drain()
+            self.rounds.catch_up()
+            self.writer.close()
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- commands and questions ---------------------------------------------------------------------------------
+
+    def do(self, command: c.Command[R]) -> R:
+        """Carry out a command and return when its effects are durable."""
+        ticket = Ticket(command)
+        self._queue.append(ticket)
+        with self._turn:
+            if not ticket.settled:
+                self._drain()
+        return ticket.result()
+
+    def ask(self, question: Question[R]) -> R:
+        """Answer a question. What only the store knows is read beside the work, and holds what is durable."""
+        if type(question) in STORED and self.writer.stopped is None:
+            return answer(question, self.writer.state, self.writer.store, self.clock.now())
+        return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
+
+    def wait_end(self, job_id: str, within: float) -> bool:
+        """Wait until a job has ended; false if it has not in time."""
+        return self.wait_for(lambda state: ended(state, job_id), within) is True
+
+    def read(self, question: Callable[[State], R]) -> R:
+        """Ask the state something."""
+        with self._turn:
+            if self.writer.stopped is not None:
+                raise EngineStopped(f"the engine has stopped: {self.writer.stopped}")
+            return question(self.writer.state)
+
+    def wait_for(self, question: Callable[[State], R | None], within: float | None = None) -> R | None:
+        """Wait until the question has an answer; none if it has not in time."""
+        with self._turn:
+            self._changed.wait_for(lambda: self.writer.stopped is not None or self.read(question), within)
+            return self.read(question)
+
+    def recovered(self, within: float | None = None) -> bool:
+        """Wait until the engine serves, after a failed commit; false if it does not in time."""
+        with self._turn:
+            return self._changed.wait_for(lambda: self.writer.stopped is None, within)
+
+    def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
+        """Listen to committed events."""
+        with self._turn:
+            return self.writer.feed.subscribe(limit, wants)
+
+    def _drain(self) -> None:
+        """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
+        tickets: list[Ticket[Any]] = []
+        while self._queue:
+            tickets.append(self._queue.popleft())
+        self.rounds.accept(tickets, self.clock.now())
+        try:
+            self.writer.flush()
+        except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
+            for ticket in tickets:
+                ticket.done(error)
+        self._changed.notify_all()
+        if self.writer.stopped is not None or self.rounds.too_late():
+            self._nudge.set()
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def _keep_time(self) -> None:
+        while not self._stopping.is_set():
+            with self._turn:
+                now = self.clock.now()
+                until = self.rounds.next_pass(now)
+            self._nudge.wait(max(0.0, (until - now) / 1000))
+            self._nudge.clear()
+            if self._stopping.is_set():
+                return
+            with self._turn:
+                self.rounds.pass_time(self.clock.now())
+                self._changed.notify_all()
+            if self.rounds.deposed:
+                return

@@ -1,0 +1,125 @@
+"""Frames of the local socket: length, then msgpack. Commands and questions are tagged; answers are typed by them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from functools import reduce
+from operator import or_
+from typing import Any, get_args
+
+import msgspec
+
+from headgate.core import commands as c
+from headgate.core.errors import HeadgateError
+from headgate.engine import questions as q
+
+LARGEST = 256 << 20
+_LENGTH = struct.Struct(">I")
+
+
+class WaitEnd(q.Question[bool], frozen=True, tag=True):
+    """Wait until a job has ended, at most so many seconds; false if it has not."""
+
+    job_id: str
+    within: float
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A typed error on its way to the caller."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer, or the error instead."""
+
+    reply: msgspec.Raw = msgspec.Raw(b"\xc0")
+    failed: Failed | None = None
+
+
+def _reply_type(request: type) -> Any:
+    return get_args(request.__orig_bases__[0])[0]  # type: ignore[attr-defined]  # every request is generic
+
+
+REQUESTS: dict[type, Any] = {
+    kind: _reply_type(kind) for kind in [*c.Command.__subclasses__(), *q.Question.__subclasses__()]
+}
+_REQUEST: Any = reduce(or_, REQUESTS)
+_requests = msgspec.msgpack.Decoder(_REQUEST)
+_answers = msgspec.msgpack.Decoder(Answer)
+_replies = {kind: msgspec.msgpack.Decoder(reply) for kind, reply in REQUESTS.items()}
+_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
+
+
+def _tree(root: type[HeadgateError]) -> dict[str, type[HeadgateError]]:
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+def encode_request(request: c.Command[Any] | q.Question[Any]) -> bytes:
+    """A request as bytes."""
+    return _encode(request)
+
+
+def decode_request(frame: bytes) -> c.Command[Any] | q.Question[Any]:
+    """A request from bytes."""
+    return _requests.decode(frame)  # type: ignore[no-any-return]
+
+
+def encode_reply(reply: object) -> bytes:
+    """A good answer as bytes."""
+    return _encode(Answer(msgspec.Raw(_encode(reply))))
+
+
+def encode_error(error: Exception) -> bytes:
+    """An error as bytes; one that is not ours is said to be internal."""
+    if isinstance(error, HeadgateError):
+        return _encode(Answer(failed=Failed(error.code, str(error), error.details)))
+    return _encode(Answer(failed=Failed("error", f"{type(error).__name__}: {error}", {})))
+
+
+def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes) -> Any:
+    """The reply of the request's type, or the error raised."""
+    answer = _answers.decode(frame)
+    if answer.failed is not None:
+        raise rebuild(answer.failed)
+    return _replies[type(request)].decode(answer.reply)
+
+
+def rebuild(failed: Failed) -> HeadgateError:
+    """The same error on this side of the socket."""
+    kind = _tree(HeadgateError).get(failed.code, HeadgateError)
+    error = kind.__new__(kind)
+    HeadgateError.__init__(error, failed.message, **failed.details)
+    return error
+
+
+def send(connection: socket.socket, frame: bytes) -> None:
+    """Send one frame."""
+    connection.sendall(_LENGTH.pack(len(frame)) + frame)
+
+
+def receive(connection: socket.socket) -> bytes | None:
+    """Receive one frame; none at the end."""
+    head = _exactly(connection, _LENGTH.size)
+    if head is None:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > LARGEST:
+        raise ConnectionError(f"a frame of {length} bytes is too large")
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)

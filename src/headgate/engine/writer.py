@@ -1,0 +1,294 @@
+"""The single writer: commands in, group commits out, acknowledgements only after the commit returned.
+
+Synchronous and deterministic: time, chance, store and policy are handed in. The asyncio shell and the simulation
+drive the same writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headgate.core import commands as c
+from headgate.core import events as e
+from headgate.core.actions import Action
+from headgate.core.decide import decide
+from headgate.core.fingerprint import digest
+from headgate.core.ordering import Decider, Policy
+from headgate.core.settings import Settings
+from headgate.core.states import JobState
+from headgate.engine.errors import EngineStopped
+from headgate.engine.failpoints import Hook
+from headgate.engine.feed import Feed
+from headgate.engine.index import HistoryIndex
+from headgate.engine.recovery import recover
+from headgate.ports import Batch, Chance, CommitFailed, RecordRow, Store
+
+R = TypeVar("R")
+Done = Callable[[Exception | None], None]
+
+_WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
+MOST_PER_CYCLE = 10_000
+INDEX_ROWS = 2_000
+
+
+class Group:
+    """What is committed together: its batch, its events for the feed, and who waits for it."""
+
+    def __init__(self) -> None:
+        self.events: list[e.Event] = []
+        self.waiting: list[Done] = []
+        self.batch: Batch | None = None
+
+
+class Writer:
+    """Owns the state and the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        chance: Chance,
+        settings: Settings | None = None,
+        *,
+        pause: int = 5_000,
+        failpoint: Hook | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+        self.policy = policy
+        self.feed = Feed()
+        self.observers: list[Callable[[list[e.Event]], None]] = []
+        """Called with events as they happen, before they are durable: for mirrors of the state, not for replies."""
+        self._decider = policy if isinstance(policy, Decider) else None
+        if self._decider is not None:
+            self.observers.append(self._decider.observe)
+        self._chance = chance
+        self._pause = pause
+        self._failpoint = failpoint
+        self.stopped: Exception | None = EngineStopped("the engine has not been opened")
+        self.recoveries = 0
+
+    # -- opening and recovery -----------------------------------------------------------------------------------
+
+    def open(self, now: int) -> None:
+        """Become the owner of the store and rebuild the state. Every live lease gets a full TTL."""
+        mark = self.store.open()
+        self.state, self._changes = recover(self.store, self.settings, mark, now)
+        self.number = mark.number
+        self._group = Group()
+        self._sealing: Group | None = None
+        self._record_number = 0
+        self._index = HistoryIndex(self._seq_of)
+        for row in self.store.journal(after=mark.indexed):
+            self._index.add_journal(row)
+        self._room = -1
+        self._wake = True
+        self._last_now = now
+        self.stopped = None
+        self.recoveries += 1
+        self._hit("recover.after")
+        self._take(c.Resume(), now)
+
+    def _seq_of(self, job_id: str) -> int | None:
+        job = self.state.jobs.get(job_id)
+        if job is not None:
+            return job.seq
+        view = self.store.get_job(job_id)
+        return None if view is None else view.job.seq
+
+    # -- commands -----------------------------------------------------------------------------------------------
+
+    def accept(self, command: c.Command[R], now: int, done: Done) -> R:
+        """Carry out a command; `done` is called when its effects are durable, or with the error if they never are.
+
+        A typed refusal is raised at once and changes nothing.
+        """
+        if self.stopped is not None:
+            raise EngineStopped(f"the engine has stopped: {self.stopped}") from self.stopped
+        self._notice_pause(now)
+        if type(command) is c.Submit:
+            command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
+        reply = self._take(command, now)
+        if self._changes:
+            self._group.waiting.append(done)
+        elif self._sealing is not None:  # the answer may rest on what is on its way to the disk
+            self._sealing.waiting.append(done)
+        else:
+            done(None)
+        return reply
+
+    def _take(self, command: c.Command[R], now: int) -> R:
+        outcome = decide(self.state, command, now, self._chance.uniform)
+        self._changes.note(outcome.events, self.state)
+        self._group.events += outcome.events
+        self._last_now = max(self._last_now, now)
+        if not self._wake:
+            self._wake = any(type(event) in _WAKING for event in outcome.events)
+        for observer in self.observers:
+            observer(outcome.events)
+        return outcome.reply
+
+    def _notice_pause(self, now: int) -> None:
+        """If the engine itself was away, the holders could not renew: give them time before anything expires."""
+        if now - self._last_now > self._pause:
+            self._take(c.Resume(), now)
+
+    def _look_back(self, command: c.Submit) -> c.Submit:
+        """Tell the core of jobs it has forgotten and the store has not: dependencies and idempotency keys."""
+        finished: dict[str, JobState] = {}
+        keys: dict[str, tuple[str, bytes]] = {}
+        new = {job.id for job in command.jobs}
+        unknown = {
+            d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs and d not in new
+        }
+        if unknown:
+            finished = self.store.states_of(unknown)
+        for job in command.jobs:
+            key, tenant = job.spec.idempotency_key, job.spec.kind.tenant
+            if key is not None and (tenant, key) not in self.state.keys:
+                row = self.store.find_key(tenant, key)
+                if row is not None:
+                    keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
+        return c.Submit(command.jobs, finished, keys) if finished or keys else command
+
+    def tick(self, now: int) -> None:
+        """Let time pass: timers, ageing, capacity; then see whether anything can start."""
+        if self.stopped is None:
+            self._notice_pause(now)
+            self._take(c.Tick(), now)
+            self._wake = True
+
+    def record(self, kind: str, at: int, key: str, body: bytes) -> None:
+        """Add an entry to a log; it is committed with whatever comes next."""
+        self._record_number += 1
+        number = self.number << 24 | self._record_number
+        self._changes.records.append(RecordRow(kind, at, number, key, body))
+
+    # -- the scheduling cycle -----------------------------------------------------------------------------------
+
+    def wants_cycle(self) -> bool:
+        """Whether anything has happened since the last cycle that could let a job start."""
+        return self.stopped is None and self.state.ready.size > 0 and (self._wake or self.state.room != self._room)
+
+    def cycle(self, now: int) -> int:
+        """Ask the policy until it has nothing more to propose; returns the number of leases granted."""
+        granted = 0
+        self.cycle_begins()
+        while granted < MOST_PER_CYCLE:
+            actions = self.policy.propose(self.state, now)
+            if not actions:
+                break
+            scheduled = self.dispose(actions, now)
+            granted += len(scheduled.granted)
+            if len(scheduled.refused) == len(actions):
+                break
+        return granted
+
+    def dispose(self, actions: list[Action], now: int) -> c.Scheduled:
+        """Carry out a plan and keep what the policy wants kept of it."""
+        scheduled = self._take(c.Schedule(tuple(actions)), now)
+        if self._decider is not None:
+            for note in self._decider.disposed(scheduled, now):
+                self.record(note.kind, now, note.key, note.body)
+        return scheduled
+
+    def cycle_begins(self) -> None:
+        """Note that whatever has happened until now is being considered."""
+        self._wake = False
+        self._room = self.state.room
+
+    # -- group commit -------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Commit everything since the last commit, then tell everybody."""
+        group = self.write()
+        if group is not None:
+            self.seal(group)
+            self.tell(group)
+
+    def write(self) -> Group | None:
+        """Hand the next batch to the store; none if nothing is waiting. What comes now belongs to the next group."""
+        if self.stopped is not None:
+            return None
+        group, self._group = self._group, Group()
+        if not self._changes:
+            self.tell(group)
+            return None
+        self.number += 1
+        events = self._changes.events
+        group.batch = self._changes.take(self.state, self.number, self._last_now)
+        if events:
+            self._index.add(self.number, events)
+        return self._write(group)
+
+    def index(self) -> None:
+        """Catch up with the history of jobs, some rows at a time, in a commit of its own."""
+        if self.stopped is not None or not self._index.backlog:
+            return
+        self.number += 1
+        low_water = self._changes.low_water.mark
+        state, group = self.state, Group()
+        group.batch = Batch(self.number, state.epoch, self._last_now, state.seq, state.tokens, low_water)
+        group.batch.events, group.batch.indexed = self._index.take(INDEX_ROWS)
+        self.seal(self._write(group))
+        self._sealing = None
+
+    def _write(self, group: Group) -> Group:
+        if group.batch is None:
+            raise ValueError("a group is written with its batch")
+        self._hit("commit.before")
+        try:
+            self.store.write(group.batch)
+        except Exception as error:
+            self.fail(group, error)
+            raise
+        self._sealing = group
+        self._hit("commit.written")
+        return group
+
+    def seal(self, group: Group) -> None:
+        """Make the group durable. May run in a thread while the writer takes further commands."""
+        try:
+            self.store.seal()
+        except Exception as error:
+            self.fail(group, error)
+            raise
+        self.sealed(group)
+
+    def sealed(self, group: Group) -> None:
+        """The group is durable; nobody has been told."""
+        self._sealing = group
+        self._hit("commit.after")
+
+    def tell(self, group: Group) -> None:
+        """Acknowledge and publish."""
+        self._sealing = None
+        for done in group.waiting:
+            done(None)
+        self.feed.publish(group.events)
+        self._hit("reply.after")
+
+    def fail(self, group: Group, error: Exception) -> None:
+        """Memory is ahead of the disk: stop, and say so to everybody who waits."""
+        if self.stopped is not None:
+            return
+        cause = error if isinstance(error, CommitFailed) else CommitFailed(f"the commit failed: {error}")
+        self.stopped = cause
+        for done in [*group.waiting, *self._group.waiting]:
+            done(cause)
+
+    @property
+    def index_backlog(self) -> int:
+        """Events that are not yet in the history of their jobs."""
+        return self._index.backlog
+
+    def close(self) -> None:
+        """Stop and let go of the store; nothing that was not flushed is kept."""
+        if self.stopped is None:
+            self.stopped = EngineStopped("the engine was closed")
+        self.store.close()
+
+    def _hit(self, name: str) -> None:
+        if self._failpoint is not None:
+            self._failpoint(name)

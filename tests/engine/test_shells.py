@@ -1,0 +1,168 @@
+"""The shells around the writer: threads and asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from headgate.core import commands as c
+from headgate.core.errors import JobNotFound
+from headgate.core.events import Failure
+from headgate.core.states import JobState
+from headgate.core.verify import verify
+from headgate.engine.aio import AsyncEngine
+from headgate.engine.errors import EngineStopped
+from headgate.engine.questions import CountJobs, GetJob, GetLeases
+from headgate.engine.shared import SharedEngine
+from headgate.ports import CommitFailed
+from headgate.system import SystemClock
+from headgate.testing import job, worker
+from tests.engine.conftest import FaultyStore, MakeWriter, disk_full
+
+WITHIN = 20.0
+
+
+def submit(*ids: str, **fields: Any) -> c.Submit:
+    return c.Submit(tuple(c.NewJob(id_, job(id_, **fields)) for id_ in ids))
+
+
+def test_threads_share_commits_and_each_gets_its_own_answer(make_writer: MakeWriter) -> None:
+    writer = make_writer(opened=False)
+    together = threading.Barrier(16)
+
+    def call(number: int) -> tuple[str, ...]:
+        together.wait()
+        return engine.do(submit(f"job-{number}")).ids
+
+    with SharedEngine(writer, SystemClock()) as engine, ThreadPoolExecutor(16) as pool:
+        assert sorted(pool.map(call, range(16))) == sorted((f"job-{n}",) for n in range(16))
+        engine.read(verify)
+        assert engine.ask(CountJobs()) == {"queued": {"normal": 16}}
+
+
+def test_a_caller_s_error_is_nobody_else_s(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        with pytest.raises(JobNotFound):
+            engine.do(c.Cancel("nobody"))
+        assert engine.do(submit("a")).created == (True,)
+        with pytest.raises(JobNotFound):
+            engine.ask(GetJob("nobody"))
+
+
+def test_work_runs_through_the_threaded_engine(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        engine.do(c.RegisterWorker(worker("w")))
+        engine.do(submit("a"))
+        (lease,) = engine.ask(GetLeases("w"))
+        waiting = threading.Thread(target=lambda: ended.append(engine.wait_end("a", WITHIN)))
+        ended: list[bool] = []
+        waiting.start()
+        engine.do(c.Start(lease.id, lease.token))
+        engine.do(c.Complete(lease.id, lease.token, b"1"))
+        waiting.join()
+        assert ended == [True]
+        assert engine.wait_end("nobody", 0.0) is True
+        engine.do(submit("b"))
+        assert engine.wait_end("b", 0.0) is False
+
+
+def test_a_retry_comes_due_by_itself(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        engine.do(c.RegisterWorker(worker("w")))
+        engine.do(submit("a", retry={"attempts": 2, "initial": "50ms", "jitter": 0}))
+        (lease,) = engine.ask(GetLeases())
+        engine.do(c.Start(lease.id, lease.token))
+        engine.do(c.Fail(lease.id, lease.token, Failure("boom")))
+        second = engine.wait_for(lambda state: state.jobs["a"].lease, WITHIN)
+        assert second is not None
+        assert second.attempt == 2
+
+
+def test_the_threaded_engine_recovers_by_itself_when_the_disk_does(make_writer: MakeWriter) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+    with SharedEngine(writer, SystemClock()) as engine:
+        engine.do(submit("kept"))
+        store.fail_seal = disk_full()
+        with pytest.raises(CommitFailed):
+            engine.do(submit("lost"))
+        with pytest.raises((EngineStopped, CommitFailed)):
+            engine.do(submit("refused"))
+        store.fail_seal = None
+        assert engine.recovered(WITHIN)
+        assert engine.ask(CountJobs()) == {"queued": {"normal": 1}}
+        engine.do(submit("next"))
+
+
+def test_a_stopped_engine_says_so(make_writer: MakeWriter) -> None:
+    engine = SharedEngine(make_writer(opened=False), SystemClock()).start()
+    engine.stop()
+    engine.stop()
+    with pytest.raises(EngineStopped):
+        engine.do(submit("a"))
+    with pytest.raises(EngineStopped):
+        engine.read(lambda state: state.seq)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_the_loop_commits_once_for_all_callers_of_a_turn(make_writer: MakeWriter, *, threaded: bool) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+
+    async def main() -> None:
+        engine = AsyncEngine(writer, SystemClock(), stopwatch=lambda: 0.0, thread=threaded)
+        async with engine:
+            before = store.seals
+            await asyncio.gather(*(engine.do(submit(f"job-{n}")) for n in range(64)))
+            assert store.seals - before <= 2
+            engine.read(verify)
+            with pytest.raises(JobNotFound):
+                await engine.do(c.Cancel("nobody"))
+            assert await engine.wait_for(lambda state: state.jobs.get("job-63"), WITHIN)
+            assert await engine.wait_for(lambda state: state.jobs.get("nobody"), 0.0) is None
+
+    asyncio.run(main())
+
+
+def test_the_loop_hands_over_to_a_thread_where_commits_are_slow(make_writer: MakeWriter) -> None:
+    ticks = iter(range(1_000_000))
+
+    async def main() -> None:
+        engine = AsyncEngine(make_writer(opened=False), SystemClock(), stopwatch=lambda: next(ticks) * 0.05)
+        async with engine:
+            assert not engine.threaded
+            for name in "abc":
+                await engine.do(submit(name))
+            assert engine.threaded
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_failed_commit_on_the_loop_is_told_and_mended(make_writer: MakeWriter, *, threaded: bool) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+
+    async def main() -> None:
+        engine = AsyncEngine(writer, SystemClock(), stopwatch=lambda: 0.0, thread=threaded)
+        async with engine:
+            await engine.do(submit("kept"))
+            store.fail_seal = disk_full()
+            with pytest.raises(CommitFailed):
+                await engine.do(submit("lost"))
+            store.fail_seal = None
+            await engine.recovered()
+            await engine.do(submit("next"))
+            assert {id_: job.state for id_, job in engine.writer.state.jobs.items()} == {
+                "kept": JobState.QUEUED,
+                "next": JobState.QUEUED,
+            }
+
+    asyncio.run(main())

@@ -1,0 +1,362 @@
+"""The single writer: what is acknowledged is durable, and what is not durable is never acknowledged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from headgate.core import commands as c
+from headgate.core import events as e
+from headgate.core.errors import IdempotencyConflict, StaleLease, UnknownDependency
+from headgate.core.settings import Settings
+from headgate.core.states import JobState
+from headgate.core.tenants import TenantSpec
+from headgate.core.verify import verify
+from headgate.engine.errors import EngineStopped
+from headgate.engine.failpoints import FAILPOINTS, from_text
+from headgate.engine.questions import Explain, GetHistory, GetJob, GetStatus, answer
+from headgate.engine.writer import Writer
+from headgate.ports import CommitFailed, Retention
+from headgate.stores.memory import MemoryDisk
+from headgate.testing import ManualClock, job, worker
+from tests.engine.conftest import OPEN, FaultyStore, MakeWriter, disk_full
+
+
+class Caller:
+    """Sends commands and remembers what it was told."""
+
+    def __init__(self, writer: Writer, clock: ManualClock) -> None:
+        self.writer, self.clock = writer, clock
+        self.told: list[Exception | None] = []
+
+    def send(self, command: c.Command[Any]) -> object:
+        return self.writer.accept(command, self.clock.now(), self.told.append)
+
+    def submit(self, *ids: str, **fields: Any) -> object:
+        return self.send(c.Submit(tuple(c.NewJob(id_, job(id_, **fields)) for id_ in ids)))
+
+    def run(self, command: c.Command[Any]) -> object:
+        reply = self.send(command)
+        if self.writer.wants_cycle():
+            self.writer.cycle(self.clock.now())
+        self.writer.flush()
+        return reply
+
+
+@pytest.fixture
+def writer(make_writer: MakeWriter) -> Writer:
+    return make_writer()
+
+
+@pytest.fixture
+def caller(writer: Writer, clock: ManualClock) -> Caller:
+    return Caller(writer, clock)
+
+
+def store_of(writer: Writer) -> FaultyStore:
+    assert isinstance(writer.store, FaultyStore)
+    return writer.store
+
+
+def pass_time(writer: Writer, clock: ManualClock, milliseconds: int) -> None:
+    """Tick every second, as a live engine does: a longer gap would be taken for a pause of the engine itself."""
+    for _ in range(0, milliseconds, 1_000):
+        clock.advance(1_000)
+        writer.tick(clock.now())
+
+
+def lease_of(writer: Writer, job_id: str) -> tuple[str, int]:
+    lease = writer.state.jobs[job_id].lease
+    assert lease is not None
+    return lease.id, lease.token
+
+
+def test_nobody_is_told_before_the_commit_returned(writer: Writer, caller: Caller) -> None:
+    caller.submit("a")
+    assert caller.told == []
+    writer.flush()
+    assert caller.told == [None]
+
+
+def test_callers_of_one_round_share_one_commit(writer: Writer, caller: Caller) -> None:
+    for name in "abcde":
+        caller.submit(name)
+    writer.flush()
+    assert caller.told == [None] * 5
+    assert store_of(writer).seals == 1
+
+
+def test_a_refused_command_is_raised_at_once_and_leaves_nothing_to_commit(writer: Writer, caller: Caller) -> None:
+    with pytest.raises(UnknownDependency):
+        caller.submit("a", dependencies=["nobody"])
+    writer.flush()
+    assert store_of(writer).seals == 0
+
+
+def test_a_heartbeat_is_answered_without_a_commit(writer: Writer, caller: Caller) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    seals = store_of(writer).seals
+    lease_id, token = lease_of(writer, "a")
+    caller.run(c.Heartbeat(lease_id, token))
+    assert caller.told[-1] is None
+    assert store_of(writer).seals == seals
+
+
+@pytest.mark.parametrize("where", ["fail_write", "fail_seal"])
+def test_a_failed_commit_tells_everybody_and_stops_the_engine(writer: Writer, caller: Caller, where: str) -> None:
+    caller.submit("kept")
+    writer.flush()
+    caller.submit("lost")
+    setattr(store_of(writer), where, disk_full())
+    with pytest.raises(CommitFailed):
+        writer.flush()
+    assert isinstance(caller.told[-1], CommitFailed)
+    with pytest.raises(EngineStopped, match="no space left"):
+        caller.submit("refused")
+
+
+def test_after_a_failed_commit_the_state_is_rebuilt_from_the_disk(
+    writer: Writer, caller: Caller, clock: ManualClock
+) -> None:
+    caller.submit("kept")
+    writer.flush()
+    caller.submit("lost")
+    store = store_of(writer)
+    store.fail_seal = disk_full()
+    with pytest.raises(CommitFailed):
+        writer.flush()
+    store.fail_seal = None
+    store.close()
+    writer.open(clock.now())
+    assert set(writer.state.jobs) == {"kept"}
+    caller.submit("next")
+    writer.flush()
+    assert caller.told[-1] is None
+    verify(writer.state)
+
+
+def test_a_repeat_waits_for_the_commit_that_its_answer_rests_on(writer: Writer, caller: Caller) -> None:
+    caller.submit("a", idempotency_key="k")
+    group = writer.write()
+    assert group is not None
+    caller.send(c.Submit((c.NewJob("other", job("a", idempotency_key="k")),)))
+    assert caller.told == []
+    writer.seal(group)
+    writer.tell(group)
+    assert caller.told == [None, None]
+
+
+def test_everything_survives_a_restart(writer: Writer, caller: Caller, make_writer: MakeWriter) -> None:
+    caller.run(c.RegisterWorker(worker("w", slots=3, memory="8GB")))
+    caller.run(c.SetTenant(msgspec.convert(["t", 2.0, 50], type=TenantSpec)))
+    caller.submit("child", "other", tenant="t", priority="high")
+    caller.submit("parent", priority=5, resources={"memory": "2GB"}, units=7, retry=3)
+    caller.submit("late", not_before=5_000_000)
+    caller.submit("after", dependencies=["late"])
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "parent")
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Patch("late", priority="background"))
+    before = writer.state
+    again = make_writer()
+    verify(again.state)
+    assert again.state.counts == before.counts
+    assert again.state.leases.keys() == before.leases.keys()
+    assert again.state.leased_units == before.leased_units
+    assert again.state.workers["w"].free == before.workers["w"].free
+    assert again.state.jobs["late"].kind.of.priority == "background"
+    assert again.state.jobs["after"].state is JobState.BLOCKED
+    assert again.state.tenants["t"].spec.max_units == 50
+    assert again.state.epoch == before.epoch + 1
+    assert [job.id for job in again.state.ready] == [job.id for job in before.ready]
+
+
+def test_after_a_restart_every_lease_has_a_full_ttl(
+    writer: Writer, caller: Caller, make_writer: MakeWriter, clock: ManualClock
+) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    clock.advance(3 * OPEN.lease_ttl)
+    again = make_writer()
+    again.tick(clock.now())
+    assert str(again.state.jobs["a"].state) == "leased"
+    pass_time(again, clock, OPEN.lease_ttl)
+    assert str(again.state.jobs["a"].state) == "expired"
+
+
+def test_a_frozen_engine_expires_nobody_when_it_wakes(writer: Writer, caller: Caller, clock: ManualClock) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "a")
+    clock.advance(10 * OPEN.lease_ttl)
+    writer.tick(clock.now())
+    caller.run(c.Start(lease_id, token))
+    assert writer.state.jobs["a"].state is JobState.RUNNING
+
+
+def test_a_repeated_completion_is_recognised_across_a_restart(
+    writer: Writer, caller: Caller, make_writer: MakeWriter, clock: ManualClock
+) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "a")
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Complete(lease_id, token, b'{"x":1}'))
+    again = Caller(make_writer(), clock)
+    again.run(c.Complete(lease_id, token, b'{"x":1}'))
+    assert again.told == [None]
+
+
+def test_a_lease_of_an_earlier_epoch_that_expired_stays_stale(
+    writer: Writer, caller: Caller, make_writer: MakeWriter, clock: ManualClock
+) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a", retry=2)
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "a")
+    again = Caller(make_writer(), clock)
+    clock.advance(1)
+    again.run(c.FailWorker("w"))
+    with pytest.raises(StaleLease):
+        again.run(c.Complete(lease_id, token))
+
+
+def test_jobs_that_memory_has_forgotten_still_count(make_writer: MakeWriter, clock: ManualClock) -> None:
+    writer = make_writer(Settings(fixed_busy=0, retain_finished=0))
+    caller = Caller(writer, clock)
+    caller.run(c.RegisterWorker(worker("w", slots=2)))
+    caller.submit("done", idempotency_key="k")
+    caller.submit("cancelled")
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "done")
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Complete(lease_id, token))
+    caller.run(c.Cancel("cancelled"))
+    caller.run(c.Tick())
+    assert not writer.state.jobs
+    caller.submit("child", dependencies=["done"])
+    caller.submit("doomed", dependencies=["cancelled"])
+    assert writer.state.jobs["child"].state is JobState.QUEUED
+    assert writer.state.jobs["doomed"].state is JobState.FAILED
+    reply = caller.send(c.Submit((c.NewJob("again", job("done", idempotency_key="k")),)))
+    assert reply == c.Submitted(("done",), (False,))
+    with pytest.raises(IdempotencyConflict):
+        caller.submit("other", idempotency_key="k", units=3)
+
+
+def test_a_job_that_ends_and_is_forgotten_in_one_round_is_still_written(
+    make_writer: MakeWriter, clock: ManualClock, disk: MemoryDisk
+) -> None:
+    writer = make_writer(Settings(fixed_busy=0, retain_finished=0))
+    caller = Caller(writer, clock)
+    caller.submit("a")
+    caller.send(c.Cancel("a", "not needed"))
+    caller.send(c.Tick())
+    writer.flush()
+    assert [row.state for row in disk.ends.values()] == ["cancelled"]
+
+
+def test_a_job_that_comes_and_goes_in_one_round_leaves_two_rows(
+    writer: Writer, caller: Caller, disk: MemoryDisk
+) -> None:
+    caller.send(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    writer.cycle(caller.clock.now())
+    lease_id, token = lease_of(writer, "a")
+    caller.send(c.Start(lease_id, token))
+    caller.send(c.Complete(lease_id, token, b"42"))
+    writer.flush()
+    assert (len(disk.jobs), len(disk.ends), len(disk.leases), len(disk.statuses)) == (1, 1, 0, 0)
+    assert writer.store.open().low_water == 2
+
+
+def test_the_history_of_a_job_is_indexed_off_the_hot_path(writer: Writer, caller: Caller) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a", retry=2)
+    caller.run(c.Tick())
+    lease_id, token = lease_of(writer, "a")
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Fail(lease_id, token, e.Failure("boom", "it broke")))
+    assert writer.index_backlog
+    while writer.index_backlog:
+        writer.index()
+    history = answer(GetHistory("a"), writer.state, writer.store, caller.clock.now())
+    assert [entry.type for entry in history] == ["job-submitted", "lease-granted", "job-started", "attempt-failed"]
+
+
+def test_history_that_was_not_indexed_before_a_crash_is_indexed_after(
+    writer: Writer, caller: Caller, make_writer: MakeWriter
+) -> None:
+    caller.submit("a")
+    writer.flush()
+    again = make_writer()
+    while again.index_backlog:
+        again.index()
+    assert [row.type for row in again.store.events_of("a")] == ["job-submitted"]
+
+
+def test_questions_are_answered_from_state_and_store(writer: Writer, caller: Caller, clock: ManualClock) -> None:
+    caller.submit("a", units=5, payload={"n": 1})
+    writer.flush()
+    info = answer(GetJob("a"), writer.state, writer.store, clock.now())
+    assert (info.state, info.kind.units, info.spec.payload) == (JobState.QUEUED, 5, b'{"n":1}')
+    why = answer(Explain("a"), writer.state, writer.store, clock.now())
+    assert [type(reason).__name__ for reason in why.reasons] == ["NoFittingWorker"]
+    status = answer(GetStatus(), writer.state, writer.store, clock.now())
+    assert (status.free_units, status.states["queued"]) == (1_000, 1)
+
+
+def test_the_feed_carries_only_what_is_durable_and_counts_what_a_slow_listener_lost(
+    writer: Writer, caller: Caller
+) -> None:
+    everything = writer.feed.subscribe()
+    slow = writer.feed.subscribe(limit=2)
+    picky = writer.feed.subscribe(wants=lambda event: type(event) is e.JobCancelled)
+    for name in "abcd":
+        caller.submit(name)
+    assert everything.take() == []
+    caller.run(c.Cancel("a"))
+    assert [number for number, _ in everything.take()] == [1, 2, 3, 4, 5]
+    assert slow.lost == 3
+    assert [type(event) for _, event in picky.take()] == [e.JobCancelled]
+    everything.close()
+    caller.run(c.Cancel("b"))
+    assert everything.take() == []
+
+
+def test_records_are_committed_with_what_comes_next(writer: Writer, caller: Caller, clock: ManualClock) -> None:
+    writer.record("audit", clock.now(), "who", b"what")
+    writer.flush()
+    assert [row.body for row in writer.store.records("audit")] == [b"what"]
+
+
+def test_compacting_keeps_live_jobs(writer: Writer, caller: Caller, clock: ManualClock) -> None:
+    caller.submit("live", "dead")
+    caller.run(c.Cancel("dead"))
+    while writer.index_backlog:
+        writer.index()
+    gone = writer.store.compact(clock.now() + 10, Retention(jobs=0, journal=0))
+    assert gone.jobs == 1
+    assert writer.store.get_job("live") is not None
+    assert writer.store.get_job("dead") is None
+
+
+def test_every_failpoint_is_passed(make_writer: MakeWriter, clock: ManualClock) -> None:
+    passed: list[str] = []
+    writer = make_writer(failpoint=passed.append)
+    Caller(writer, clock).submit("a")
+    writer.flush()
+    assert set(passed) == set(FAILPOINTS)
+
+
+@pytest.mark.parametrize("text", ["nowhere=kill", "commit.after=explode", "commit.after=kill:x", "commit.after"])
+def test_a_wrong_failpoint_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a failpoint"):
+        from_text(text)
