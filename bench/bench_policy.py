@@ -1,6 +1,7 @@
-"""Policy decisions through the sandbox: latency, batches, fallback, refork, memory. Run as `python -m bench.bench_policy`.
+"""Policy decisions through the sandbox: latency, batches, fallback, refork, memory.
 
-Ratios are against a raw limit measured in the same run: an echo through a bare child process on a socket pair.
+Run as `python -m bench.bench_policy`. Ratios are against a raw limit measured in the same run: an echo through
+a bare child process on a socket pair.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every script under `attacks/` tries one thing against the sandbox; its first line says what.
 
-Contained means: no canary file, no word of the secret, no forged action, and a decision in time: by the platform policy, or a
-harmless one of the script itself.
+Contained means: no canary file, no word of the secret, no forged action, and a decision in time: by the platform
+policy, or a harmless one of the script itself.
 """
 
 from __future__ import annotations

@@ -32,7 +32,11 @@ leaves = st.one_of(
     letters,
     st.sampled_from([31, 32, 255, 256, 300, 3_000]).map(lambda n: "x" * n),
 )
-values = st.recursive(leaves, lambda inner: st.one_of(st.lists(inner, min_size=1, max_size=20), st.dictionaries(letters, inner, max_size=20)), max_leaves=30)
+values = st.recursive(
+    leaves,
+    lambda inner: st.one_of(st.lists(inner, min_size=1, max_size=20), st.dictionaries(letters, inner, max_size=20)),
+    max_leaves=30,
+)
 
 
 def show(value: Any) -> str:

@@ -150,7 +150,7 @@ def test_victims_are_the_lowest_class_then_the_least_work_lost_and_no_more_than_
         job(3, 0, resources={"cpu": 7}),
         job(4, 0, resources={"cpu": 6}),
     )
-    assert evaluate(runtime, "h.find_victims('job-1')", "") .startswith("{1=young}")
+    assert evaluate(runtime, "h.find_victims('job-1')", "").startswith("{1=young}")
     assert evaluate(runtime, "h.find_victims('job-2')").startswith("{1=young,2=old}")
     assert evaluate(runtime, "h.find_victims('job-3')") == "nil stopping lower jobs would not make room"
     assert evaluate(runtime, "h.find_victims('job-4')").startswith("{1=young,2=old,3=low}")
@@ -163,7 +163,10 @@ def test_a_job_that_checkpoints_loses_nothing_and_goes_first() -> None:
             status="busy",
             slots=2,
             slots_free=0,
-            current_jobs=[running("young", 3, started_at=NOW - 1), running("saved", 3, started_at=0, checkpointable=True)],
+            current_jobs=[
+                running("young", 3, started_at=NOW - 1),
+                running("saved", 3, started_at=0, checkpointable=True),
+            ],
         ),
         job(1, 0),
     )
@@ -184,7 +187,10 @@ def test_handlers_pool_and_labels_bound_where_a_job_may_run() -> None:
     assert evaluate(runtime, "h.can_fit('job-3', 'w-1')") == "false job requires label disk=fast"
     assert evaluate(runtime, "h.can_fit('job-4', 'w-1')") == "true nil"
     assert evaluate(runtime, "h.find_worker(h.get_job('job-1')).id, #c.groups") == "w-2 4"
-    assert evaluate(runtime, "c.queue[3].requires, c.queue[2].pool, c.workers[1].types") == "{disk=fast,zone=a} pool-1 {1=encode}"
+    assert (
+        evaluate(runtime, "c.queue[3].requires, c.queue[2].pool, c.workers[1].types")
+        == "{disk=fast,zone=a} pool-1 {1=encode}"
+    )
 
 
 def test_a_model_is_looked_for_where_it_is_loaded_then_where_none_is() -> None:
@@ -192,5 +198,7 @@ def test_a_model_is_looked_for_where_it_is_loaded_then_where_none_is() -> None:
     jobs = [job(1, model_ref="llama"), job(2)]
     runtime = runtime_with(loaded, plain, other, *jobs)
     assert evaluate(runtime, "h.find_worker('llama').id, h.find_worker(c.queue[1]).id") == "w-3 w-3"
-    assert evaluate(runtime, "h.find_worker('qwen').id, h.find_worker(c.queue[2]).id, h.find_worker().id") == "w-2 w-2 w-1"
+    assert (
+        evaluate(runtime, "h.find_worker('qwen').id, h.find_worker(c.queue[2]).id, h.find_worker().id") == "w-2 w-2 w-1"
+    )
     assert evaluate(runtime, "#h.find_workers('llama'), #h.find_workers()") == "2 3"

@@ -1,4 +1,4 @@
-"""The mirror against a plain model of it: whatever the stream of deltas, the queue and the groups are what they should be."""
+"""The mirror against a plain model of it: whatever the stream, queue and groups are what they should be."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def expected(model: dict[str, Job]) -> list[str]:
 @settings(deadline=None, max_examples=150)
 @given(steps)
 def test_the_queue_and_its_groups_follow_any_stream(stream: list[tuple[str, int, int, int, str]]) -> None:
-    runtime, model = Runtime(), {}
+    runtime = Runtime()
+    model: dict[str, Job] = {}
     runtime.load(LIST)
     runtime.apply([WorkerSet("w", "p", "ready", slots=1, slots_free=1)])
     for step in stream:

@@ -25,17 +25,27 @@ def test_an_empty_queue_waits() -> None:
 
 def test_high_goes_before_batch_and_rank_before_submission() -> None:
     jobs = [job(1, 2), job(2, 0), job(3, 1), job(4, 1, rank=5)]
-    assert [j for j, _ in dispatched(worker("w-1", slots=4, slots_free=4), *jobs)] == ["job-2", "job-4", "job-3", "job-1"]
+    assert [j for j, _ in dispatched(worker("w-1", slots=4, slots_free=4), *jobs)] == [
+        "job-2",
+        "job-4",
+        "job-3",
+        "job-1",
+    ]
 
 
 def test_work_goes_to_the_least_loaded_worker() -> None:
-    workers = [worker("w-1", slots=4, slots_free=1, current_jobs=[running("r")] * 3), worker("w-2", slots=4, slots_free=3)]
+    workers = [
+        worker("w-1", slots=4, slots_free=1, current_jobs=[running("r")] * 3),
+        worker("w-2", slots=4, slots_free=3),
+    ]
     assert dispatched(*workers, job(1)) == [("job-1", "w-2")]
 
 
 def test_a_model_has_to_match_also_by_its_alias() -> None:
     workers = [worker("w-1", model_ref="other"), worker("w-2", model_ref="llama-7b")]
-    assert dispatched(ModelSet("llama-7b", aliases=["llama"]), *workers, job(1, model_ref="llama")) == [("job-1", "w-2")]
+    assert dispatched(ModelSet("llama-7b", aliases=["llama"]), *workers, job(1, model_ref="llama")) == [
+        ("job-1", "w-2")
+    ]
 
 
 def test_a_worker_with_a_model_is_left_to_those_who_want_it() -> None:
@@ -50,7 +60,11 @@ def test_a_job_goes_where_its_handler_its_pool_and_its_labels_are() -> None:
 
 
 def test_an_external_job_takes_units_but_no_worker() -> None:
-    actions = decide(MetricsSet({"usable_units": 5, "leased_units": 0}), job(1, external=True, units=3), job(2, external=True, units=3))
+    actions = decide(
+        MetricsSet({"usable_units": 5, "leased_units": 0}),
+        job(1, external=True, units=3),
+        job(2, external=True, units=3),
+    )
     assert actions[0] == {"action": "dispatch", "job_id": "job-1"}
     assert actions[1]["action"] == "wait"
 
@@ -147,7 +161,15 @@ def test_the_least_recently_used_idle_worker_nobody_wants_makes_way() -> None:
     workers = [
         worker("w-1", pool_id="p-1", model_ref="old", last_used_at=20),
         worker("w-2", pool_id="p-1", model_ref="old", last_used_at=10),
-        worker("w-3", pool_id="p-1", status="busy", slots_free=0, model_ref="wanted", current_jobs=[running("r", 1)], last_used_at=1),
+        worker(
+            "w-3",
+            pool_id="p-1",
+            status="busy",
+            slots_free=0,
+            model_ref="wanted",
+            current_jobs=[running("r", 1)],
+            last_used_at=1,
+        ),
     ]
     jobs = [job(1, model_ref="new"), job(2, model_ref="wanted")]
     assert decide(pool, *models, *workers, *jobs)[0] == {

@@ -47,9 +47,15 @@ def state() -> list[Delta]:
         ModelSet("llama-70b", 40 * GB),
         TenantSet("acme", 2.0, 0.1, {"units": 50, "vram": 20 * GB}, {"units": 10, "vram": 4 * GB}),
         TenantSet("zeta", 1.0, 0.4),
-        PoolSet("pool-1", "online", NOW - 300, [Gpu(0, "A100", 40 * GB, 16 * GB, 24 * GB, 0.5)], ["llama-7b"], {"zone": "a"}),
-        PoolSet("pool-2", "online", NOW - 900, [Gpu(0, "L4", 24 * GB, 0, 24 * GB), Gpu(1, "L4", 24 * GB, 20 * GB, 4 * GB)]),
-        worker("w-1", model_ref="llama-7b", slots=2, slots_free=2, vram_free=4 * GB, resources_free={"cpu": 8}, gpu_ids=[0]),
+        PoolSet(
+            "pool-1", "online", NOW - 300, [Gpu(0, "A100", 40 * GB, 16 * GB, 24 * GB, 0.5)], ["llama-7b"], {"zone": "a"}
+        ),
+        PoolSet(
+            "pool-2", "online", NOW - 900, [Gpu(0, "L4", 24 * GB, 0, 24 * GB), Gpu(1, "L4", 24 * GB, 20 * GB, 4 * GB)]
+        ),
+        worker(
+            "w-1", model_ref="llama-7b", slots=2, slots_free=2, vram_free=4 * GB, resources_free={"cpu": 8}, gpu_ids=[0]
+        ),
         worker(
             "w-2",
             status="busy",
@@ -62,7 +68,15 @@ def state() -> list[Delta]:
             jobs_completed=9,
             last_used_at=NOW - 50,
         ),
-        worker("w-3", pool_id="pool-2", model_ref="llama-70b", slots=1, slots_free=1, labels={"tier": "gold"}, last_used_at=50),
+        worker(
+            "w-3",
+            pool_id="pool-2",
+            model_ref="llama-70b",
+            slots=1,
+            slots_free=1,
+            labels={"tier": "gold"},
+            last_used_at=50,
+        ),
         job(
             1,
             name="first",

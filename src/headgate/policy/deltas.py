@@ -77,7 +77,9 @@ class RunningJob(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class WorkerSet(Delta, tag=4, frozen=True, gc=False):
-    """A worker appeared or changed; the whole record. `slots_free` is what it may be given now, whatever holds the rest."""
+    """A worker appeared or changed; the whole record. `slots_free` is what it may be given now, whatever
+    holds the rest.
+    """
 
     id: str
     pool_id: str

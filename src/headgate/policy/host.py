@@ -18,17 +18,20 @@ from headgate.policy import answers
 from headgate.policy.child import ChildSettings, Hello
 from headgate.policy.deltas import Answer, Delta, Question, Reset, decode_answer, encode
 from headgate.policy.driving import Conversation, adrive, drive
-from headgate.policy.processes import BEHIND_BYTES, Child, HostProcess, SpawnedChild
+from headgate.policy.processes import BEHIND_BYTES, FEED_BYTES, Child, HostProcess, SpawnedChild
 from headgate.policy.runtime import PolicyRefused, platform_version, refuse_at_sight
 from headgate.policy.seat import Seat
 from headgate.policy.stopwatch import seconds
 from headgate.policy.verdict import FailureKind, HostSettings, HostStatus, Verdict
 from headgate.policy.wire import FORK, WireError
 
-# Reading deltas is not the policy's fault: the limit grows by this much per byte that the child has yet to
-# read.
-_READ_S_PER_BYTE = 1 / (16 << 20)
+# Reading a big change is not the policy's fault: beyond the usual backlog the limit grows with what is yet to be read.
+_READ_BYTES_PER_S = 4 << 20
 _KINDS = {"error": FailureKind.ERROR, "invalid": FailureKind.INVALID, "memory": FailureKind.MEMORY}
+
+
+def _reading_s(to_read: int) -> float:
+    return max(0, to_read - FEED_BYTES) / _READ_BYTES_PER_S
 
 
 class HostUnavailable(RuntimeError):
@@ -249,7 +252,7 @@ class PolicyHost:
             seat.drop()
             raise _ChildFailed(FailureKind.BUSY, "the child does not read")
         to_read = child.ask(asked)
-        deadline = started + self.settings.limit_ms / 1000 + to_read * _READ_S_PER_BYTE
+        deadline = started + self.settings.limit_ms / 1000 + _reading_s(to_read)
         try:
             answer = yield from self._answer_of(child, deadline)
         except _ChildFailed:
@@ -288,7 +291,7 @@ class PolicyHost:
         host = self._require_host()
         to_read = host.ask(asked)
         self._fork_if_needed()
-        deadline = seconds() + self.settings.platform_limit_ms / 1000 + to_read * _READ_S_PER_BYTE
+        deadline = seconds() + self.settings.platform_limit_ms / 1000 + _reading_s(to_read)
         while True:
             yield host.channel, deadline
             host.channel.pump()
