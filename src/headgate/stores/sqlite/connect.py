@@ -17,6 +17,8 @@ CHECKPOINT_PAGES = 4_000
 """Fewer cost more writes, none lets the log grow and halves the throughput."""
 _CACHE_KIB = 32 * 1024
 _BUSY_MS = 2_000
+_SMALLEST_PAGE = 512
+"""SQLite takes a shorter file for a new one."""
 
 
 def reason(error: Exception) -> str:
@@ -42,6 +44,8 @@ def opening(path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise opening_error(path, error) from error
+    except UnicodeDecodeError as error:
+        raise StoreDamaged(f"{path}: the database is damaged: a text in it is not UTF-8") from error
 
 
 def refuse_impossible_path(path: Path) -> None:
@@ -52,21 +56,36 @@ def refuse_impossible_path(path: Path) -> None:
         raise StoreUnavailable(f"{path}: the directory {path.parent} does not exist")
     if path.exists() and not path.is_file():
         raise StoreUnavailable(f"{path}: this is not a regular file")
+    # Asked beforehand, since a failed attempt would leave files of the wrong owner beside the database.
+    if path.exists() and not os.access(path, os.R_OK):
+        raise StoreUnavailable(f"{path}: no permission to read the file")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise StoreUnavailable(f"{path}: the file is read-only")
 
 
 def refuse_foreign(connection: apsw.Connection, path: Path) -> None:
     """Raise for a file that exists and is not a database of ours. Nothing is ever made in its place."""
     with opening(path):
-        if path.stat().st_size == 0:
+        size = path.stat().st_size
+        if size == 0:
             raise StoreDamaged(f"{path}: the file is empty; remove it if a new database is meant to be made")
+        if size < _SMALLEST_PAGE:
+            raise StoreDamaged(f"{path}: this is not a SQLite database, or it was cut short")
         if int(connection.pragma("application_id")) != APPLICATION_ID:
             raise StoreUnavailable(f"{path}: this is not a Headgate database")
 
 
-def refuse_read_only(connection: apsw.Connection, path: Path) -> None:
-    """Raise where SQLite could open the file for reading only, which it does without a word."""
-    if connection.readonly("main"):
-        raise StoreUnavailable(f"{path}: the file is read-only")
+def refuse_cut_short(connection: apsw.Connection, path: Path) -> None:
+    """Raise where the end of the file is missing, which SQLite reads as zeros. A log may still hold that end."""
+    whole = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+    if path.stat().st_size < whole and not has_log(path):
+        raise StoreDamaged(f"{path}: the database is damaged: the end of the file is missing")
+
+
+def has_log(path: Path) -> bool:
+    """Whether there are commits beside the file that were not moved into it yet."""
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
@@ -74,11 +93,10 @@ def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
     with opening(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
-        # Until the content is known to be sound, closing must not move the log into the file.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        # Until the content is known to be sound, closing must not move a log into the file.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(has_log(path)))
         connection.set_busy_timeout(_BUSY_MS)
         refuse_foreign(connection, path)
-        refuse_read_only(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -99,6 +117,12 @@ def roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         with suppress(apsw.Error):
             connection.execute("ROLLBACK")
+
+
+def disconnect(connection: apsw.Connection) -> None:
+    """Close. The last connection moves the log into the file; where it cannot, the next `open` finds the log there."""
+    with suppress(apsw.Error):
+        connection.close()
 
 
 @contextmanager
@@ -123,9 +147,8 @@ def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
 
 def refuse_orphaned_log(path: Path) -> None:
     """Raise where a database is missing and its log is not: what the log holds would leak into a new one."""
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size:
-        raise StoreDamaged(f"{path}: the database is missing, but its log {log.name} is still there")
+    if has_log(path):
+        raise StoreDamaged(f"{path}: the database is missing, but its log {path.name}-wal is still there")
 
 
 def create(path: Path, vfs: str | None = None) -> None:

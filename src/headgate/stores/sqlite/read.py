@@ -25,6 +25,7 @@ from headgate.ports import (
     Mark,
     RecordRow,
     StatusRow,
+    StoreDamaged,
 )
 
 Row = TypeVar("Row", bound=StatusRow | LeaseRow)
@@ -127,11 +128,18 @@ def documents(connection: apsw.Connection) -> list[DocumentRow]:
     return list(starmap(DocumentRow, connection.execute("SELECT kind, id, body FROM document")))
 
 
+def _state(text: str) -> JobState:
+    try:
+        return JobState(text)
+    except ValueError as error:
+        raise StoreDamaged(f"the database is damaged: {text!r} is not a state of a job") from error
+
+
 def _view(row: tuple[Any, ...]) -> JobView:
     status = StatusRow._make(row[_STATUS_AT:_LEASE_AT]) if row[_STATUS_AT] is not None else None
     lease = LeaseRow._make(row[_LEASE_AT:_END_AT]) if row[_LEASE_AT] is not None else None
     end = EndRow._make(row[_END_AT:-1]) if row[_END_AT] is not None else None
-    return JobView(JobRow._make(row[:_STATUS_AT]), JobState(row[-1]), status, lease, end)
+    return JobView(JobRow._make(row[:_STATUS_AT]), _state(row[-1]), status, lease, end)
 
 
 def find_jobs(connection: apsw.Connection, query: JobQuery) -> list[JobView]:
@@ -191,7 +199,7 @@ def get_job(connection: apsw.Connection, job_id: str) -> JobView | None:
 def states_of(connection: apsw.Connection, job_ids: Iterable[str]) -> dict[str, JobState]:
     """The states of those jobs that exist."""
     rows = connection.execute(_STATES, (_list(job_ids) or "[]",))
-    return {job_id: JobState(state) for job_id, state in rows}
+    return {job_id: _state(state) for job_id, state in rows}
 
 
 def find_key(connection: apsw.Connection, tenant: str, key: str) -> JobRow | None:
@@ -201,7 +209,7 @@ def find_key(connection: apsw.Connection, tenant: str, key: str) -> JobRow | Non
 
 def counts(connection: apsw.Connection) -> dict[tuple[JobState, int], int]:
     """How many jobs there are by state and class."""
-    return {(JobState(state), job_class): count for state, job_class, count in connection.execute(_COUNTS)}
+    return {(_state(state), job_class): count for state, job_class, count in connection.execute(_COUNTS)}
 
 
 def events_of(connection: apsw.Connection, job_id: str, after: int, limit: int) -> list[EventRow]:

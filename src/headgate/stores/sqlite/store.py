@@ -33,8 +33,10 @@ from headgate.stores.sqlite.connect import (
     Readers,
     connect_writer,
     create,
+    disconnect,
     opening,
     reason,
+    refuse_cut_short,
     refuse_impossible_path,
     roll_back,
     tune_writer,
@@ -78,6 +80,7 @@ class SqliteStore:
 
     def _take_over(self, connection: apsw.Connection) -> Mark:
         refuse_newer(connection, self.name)
+        refuse_cut_short(connection, self.path)
         damage = upkeep.damage_of(connection, "quick_check")
         if damage:
             raise StoreDamaged(f"{self.path}: the database is damaged: {damage[0]}")
@@ -127,12 +130,14 @@ class SqliteStore:
     def close(self) -> None:
         readers, self._readers = self._readers, None
         connection, self._connection = self._connection, None
-        if readers is not None:
-            readers.close()
-        if connection is not None:
-            roll_back(connection)
-            connection.close()
-        self._lock.release()
+        try:
+            if readers is not None:
+                readers.close()
+            if connection is not None:
+                roll_back(connection)
+                disconnect(connection)
+        finally:
+            self._lock.release()
 
     def _open_connection(self) -> apsw.Connection:
         if self._connection is None:
