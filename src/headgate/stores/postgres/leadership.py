@@ -165,6 +165,8 @@ class Leadership:
 
     def _adopt(self, conn: Connection) -> None:
         conn.execute("UNLISTEN *")
+        # The planner takes `meta` for the single row it is, and would read all of its old versions for each commit.
+        conn.execute("SET enable_seqscan = off")
         self._backend = conn.execute(_BACKEND).fetchone() or (0, None)
         self._conn = conn
         self._statements = Statements(conn)
