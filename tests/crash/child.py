@@ -144,8 +144,9 @@ def full_disk(path: str) -> None:
             number += 1
     except HeadgateError as error:
         say("refused", type(error).__name__, error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, hard))  # not even room for what a start has to write
     for _ in range(2):
-        with suppress(HeadgateError):  # the engine tries to come back on each of these, in vain
+        with suppress(HeadgateError):
             engine.do(submission("in vain"))
         with engine._turn:
             engine.rounds.pass_time(engine.clock.now())

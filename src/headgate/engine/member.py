@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from headgate.core import commands as c
 from headgate.core.errors import DuplicateJob
-from headgate.engine.errors import EngineUnreachable
+from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.questions import Question
 from headgate.engine.shared import SharedEngine
-from headgate.ports import Clock, StoreOwned
+from headgate.ports import Clock, Deposed, StoreOwned
 
 R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
@@ -64,15 +64,19 @@ class Member:
         except EngineUnreachable:
             if isinstance(command, _ONCE_ONLY):
                 raise
-            face = self._join(face)
-        return self._again(face, command)
+        except EngineStopped:
+            if not _deposed(face):
+                raise
+        return self._again(self._join(face), command)
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question."""
         face = self._joined()
         try:
             return face.ask(question)
-        except EngineUnreachable:
+        except (EngineUnreachable, EngineStopped) as error:
+            if isinstance(error, EngineStopped) and not _deposed(face):
+                raise
             return self._join(face).ask(question)
 
     def wait_end(self, job_id: str, within: float) -> bool:
@@ -87,12 +91,15 @@ class Member:
         """Leave; the owner hands over to whoever asks next."""
         with self._lock:
             self._stopped = True
-            if self._server is not None:
-                self._server.stop()
-                self._server = None
-            if self._face is not None:
-                self._face.stop()
-                self._face = None
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._face is not None:
+            self._face.stop()
+            self._face = None
 
     def _again(self, face: Face, command: c.Command[R]) -> R:
         """Send a command whose first answer was lost: it may have been carried out."""
@@ -116,7 +123,7 @@ class Member:
             if self._face is not None and self._face is not lost:
                 return self._face
             if lost is not None:
-                lost.stop()
+                self._leave()
             self._face = self._look()
             return self._face
 
@@ -137,8 +144,14 @@ class Member:
             engine = self._open_owner()
         except StoreOwned:
             return None
-        self._server = LocalServer(engine, self._socket)
-        self._server.start()
+        server = LocalServer(engine, self._socket)
+        try:
+            server.start()
+        except BaseException:
+            engine.stop()
+            raise
+        engine.on_deposed = server.stop  # its clients look for the new owner
+        self._server = server
         return engine
 
     def _reach(self) -> Face | None:
@@ -148,3 +161,8 @@ class Member:
         except EngineUnreachable:
             return None
         return client
+
+
+def _deposed(face: Face) -> bool:
+    """Whether this process owned the database and another one has taken it over."""
+    return isinstance(face, SharedEngine) and isinstance(face.writer.stopped, Deposed)

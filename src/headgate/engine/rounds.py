@@ -70,10 +70,15 @@ class Rounds:
             self.writer.cycle(now)
 
     def pass_time(self, now: int) -> None:
-        """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried."""
+        """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried.
+
+        Only being deposed is for good: another engine owns the store, and this one has stepped down.
+        """
         try:
-            if self.writer.stopped is not None:
-                self.reopen(now)
+            if isinstance(self.writer.stopped, Deposed):  # to open anew would be to depose the other one in turn
+                raise self.writer.stopped
+            if self.writer.stopped is not None:  # memory is ahead of the disk: rebuild it from there
+                self.writer.open(now)
             self.writer.tick(now)
             if self.writer.wants_cycle():
                 self.writer.cycle(now)
@@ -85,11 +90,6 @@ class Rounds:
             self.problem = str(error)
         else:
             self.problem = None
-
-    def reopen(self, now: int) -> None:
-        """Memory is ahead of the disk: rebuild it from there."""
-        self.writer.store.close()
-        self.writer.open(now)
 
     def catch_up(self) -> None:
         """Finish the history index, before stopping."""

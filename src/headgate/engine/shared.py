@@ -20,7 +20,7 @@ from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, Question, answer, ended
 from headgate.engine.rounds import Rounds, Ticket
 from headgate.engine.writer import Writer
-from headgate.ports import Clock
+from headgate.ports import Clock, StoreError
 
 R = TypeVar("R")
 
@@ -32,6 +32,8 @@ class SharedEngine:
         self.writer = writer
         self.rounds = Rounds(writer)
         self.clock = clock
+        self.on_deposed: Callable[[], None] = lambda: None
+        """Called once, when another engine has taken the store over."""
         self._turn = threading.RLock()
         self._changed = threading.Condition(self._turn)
         self._queue: deque[Ticket[Any]] = deque()
@@ -85,10 +87,18 @@ class SharedEngine:
         return ticket.result()
 
     def ask(self, question: Question[R]) -> R:
-        """Answer a question. What only the store knows is read beside the work, and holds what is durable."""
-        if type(question) in STORED and self.writer.stopped is None:
-            return answer(question, self.writer.state, self.writer.store, self.clock.now())
+        """Answer a question. What only the store knows is read beside the work, even while commits fail."""
+        if type(question) in STORED:
+            return self._ask_store(question)
         return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
+
+    def _ask_store(self, question: Question[R]) -> R:
+        try:
+            return answer(question, self.writer.state, self.writer.store, self.clock.now())
+        except StoreError as error:
+            if self.writer.stopped is None:
+                raise
+            raise EngineStopped(f"the engine has stopped: {self.writer.stopped}") from error
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
@@ -147,4 +157,5 @@ class SharedEngine:
                 self.rounds.pass_time(self.clock.now())
                 self._changed.notify_all()
             if self.rounds.deposed:
+                self.on_deposed()
                 return

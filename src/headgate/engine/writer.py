@@ -42,6 +42,11 @@ class Group:
         self.batch: Batch | None = None
 
 
+def _pause_of(lease_ttl: int) -> int:
+    """A silence of the engine that could cost a holder its lease; never less than two of the shells' ticks."""
+    return max(2_000, min(5_000, lease_ttl // 2))
+
+
 def _moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
     return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
@@ -57,7 +62,7 @@ class Writer:
         chance: Chance,
         settings: Settings | None = None,
         *,
-        pause: int = 5_000,
+        pause: int | None = None,
         failpoint: Hook | None = None,
     ) -> None:
         self.settings = settings or Settings()
@@ -70,7 +75,7 @@ class Writer:
         if self._decider is not None:
             self.observers.append(self._decider.observe)
         self._chance = chance
-        self._pause = pause
+        self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
