@@ -15,8 +15,8 @@ import psycopg
 from headgate.ports import Chance, CommitFailed, Deposed, Mark, StoreDamaged, StoreOwned, StoreUnavailable
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.backoff import Backoff
-from headgate.stores.postgres.schema import migrate
 from headgate.stores.postgres.connecting import Connection, Statements, connect, unavailable
+from headgate.stores.postgres.schema import migrate
 
 POLL_SECONDS: Final = 0.5
 
