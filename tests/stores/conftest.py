@@ -14,7 +14,7 @@ for part in ("commits", "history", "upkeep", "world", "home"):
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     try:
-        server = PostgresServer()
+        server = PostgresServer(in_memory=True)
         server.start()
     except NoPostgres as reason:
         pytest.skip(f"NOTHING ABOUT POSTGRES IS TESTED: {reason}")

@@ -18,8 +18,8 @@ import psycopg
 
 from headgate.ports import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from headgate.stores.postgres.address import Address, parse_address
+from headgate.stores.postgres.connecting import Connection, connect, describe, unavailable
 from headgate.stores.postgres.schema import LATEST, migrate, version_of
-from headgate.stores.postgres.session import Connection, connect, describe, unavailable
 from headgate.stores.postgres.tables import ALL
 
 FORMAT: Final = b"headgate copy of a postgres store, format 1\n"

@@ -1,4 +1,4 @@
-"""One leader at a time: a session lock says who leads now, the epoch says whose commits count.
+"""One leader at a time: a lock says who leads now, the epoch says whose commits count.
 
 The lock belongs to the leader's connection, so the server lets go of it when that connection dies, and only after the
 connection's last statement has ended. Whoever holds the lock therefore sees what became of every commit before.
@@ -15,8 +15,8 @@ import psycopg
 from headgate.ports import Chance, CommitFailed, Deposed, Mark, StoreDamaged, StoreOwned, StoreUnavailable
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.backoff import Backoff
+from headgate.stores.postgres.connecting import Connection, Statements, connect, unavailable
 from headgate.stores.postgres.schema import migrate
-from headgate.stores.postgres.session import Connection, Statements, connect, unavailable
 
 POLL_SECONDS: Final = 0.5
 

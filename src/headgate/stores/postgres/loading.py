@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from headgate.ports import DocumentRow, EndedJob, EndRow, JobRow, LeaseRow, LiveJob, StatusRow
-from headgate.stores.postgres.session import Connection
+from headgate.stores.postgres.connecting import Connection
 from headgate.stores.postgres.tables import DOCUMENT, HISTORY, JOB, LEASE, STATUS
 
 PAGE: Final = 10_000

@@ -6,7 +6,7 @@ from typing import Final
 
 from headgate.ports import StoreDamaged, StoreTooNew
 from headgate.stores.postgres.address import Address
-from headgate.stores.postgres.session import Connection
+from headgate.stores.postgres.connecting import Connection
 
 # `meta` is one row that every commit replaces. While somebody's long transaction keeps the old versions from being
 # cleared away, only an index on a column that always changes finds the newest without reading all the others.

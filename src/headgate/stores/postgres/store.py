@@ -33,9 +33,9 @@ from headgate.ports import (
 from headgate.stores.postgres import dump, history, loading, upkeep
 from headgate.stores.postgres.address import parse_address
 from headgate.stores.postgres.commit import Pending, Prepared
+from headgate.stores.postgres.connecting import describe, is_lost, unavailable
 from headgate.stores.postgres.leadership import Leadership
 from headgate.stores.postgres.readers import Readers
-from headgate.stores.postgres.session import describe, is_lost, unavailable
 
 # A commit whose connection broke is sent again. One that breaks every connection is no accident.
 MOST_SENDINGS: Final = 10
