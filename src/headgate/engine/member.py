@@ -44,6 +44,7 @@ class Member:
         self._lock = threading.Lock()
         self._face: Face | None = None
         self._server: LocalServer | None = None
+        self._held_by = ""
         self._stopped = False
 
     @property
@@ -135,14 +136,15 @@ class Member:
             if face is not None:
                 return face
             if self._clock.now() >= deadline:
-                raise EngineUnreachable(f"{self._socket.stem} is owned by a process that does not answer")
+                raise EngineUnreachable(f"{self._held_by}, but nobody answers at {self._socket.name}")
             self._pause(wait)
             wait = min(0.25, wait * 2)
 
     def _own(self) -> Face | None:
         try:
             engine = self._open_owner()
-        except StoreOwned:
+        except StoreOwned as error:
+            self._held_by = str(error)
             return None
         server = LocalServer(engine, self._socket)
         try:
