@@ -85,6 +85,13 @@ def clients(path: str, *numbers: str) -> None:
     together([Client(engine, f"w{at}", int(number)).go_on for at, number in enumerate(numbers)])
 
 
+def leader(url: str) -> None:
+    """An engine on a Postgres whose one client goes on until somebody kills it."""
+    engine = open_engine(url, SETTINGS)
+    say("open", os.getpid())
+    Client(engine, "leader", 0).go_on()
+
+
 def member(path: str, name: str) -> None:
     """One of several processes on one file."""
     face = open_engine(path, SETTINGS)
@@ -244,7 +251,7 @@ def owner(path: str) -> None:
 
 
 ROLES = {
-    role.__name__: role for role in (clients, member, dies_at, full_disk, obedient, refused, owner)
+    role.__name__: role for role in (clients, leader, member, dies_at, full_disk, obedient, refused, owner)
 }
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores.conftest import postgres_home, postgres_server
+
+__all__ = ["postgres_home", "postgres_server"]
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -18,7 +18,7 @@ from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, Question, answer, ended
-from headgate.engine.rounds import Rounds, Ticket
+from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, StoreError
 
@@ -48,14 +48,24 @@ class SharedEngine:
 
     # -- life ---------------------------------------------------------------------------------------------------
 
-    def start(self) -> Self:
-        """Open the store, rebuild the state, and let time pass."""
-        with self._turn:
-            self.writer.open(self.clock.now())
-            self.rounds.pass_time(self.clock.now())
+    def start(self, standby: bool = False) -> Self:
+        """Open the store, rebuild the state, and let time pass.
+
+        As a standby, wait while another engine owns the store; `stop` from another thread ends the wait.
+        """
+        while not self._opened(standby):
+            if self._stopping.wait(STANDBY_EVERY / 1000):
+                raise EngineStopped("the engine was stopped while it stood by")
         self._timer = threading.Thread(target=self._keep_time, name="headgate-timer", daemon=True)
         self._timer.start()
         return self
+
+    def _opened(self, standby: bool) -> bool:
+        with self._turn:
+            if not self.rounds.open(self.clock.now(), standby):
+                return False
+            self.rounds.pass_time(self.clock.now())
+            return True
 
     def stop(self) -> None:
         """Commit what is there and let go of the store. Stopping twice is the same as once."""
