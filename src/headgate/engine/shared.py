@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
@@ -95,6 +95,15 @@ class SharedEngine:
             if not ticket.settled:
                 self._drain()
         return ticket.result()
+
+    def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
+        """Carry out several commands in one commit, each for itself; one that is refused leaves its error in the list."""
+        tickets = [Ticket(command) for command in commands]
+        self._queue.extend(tickets)
+        with self._turn:
+            if not all(ticket.settled for ticket in tickets):
+                self._drain()
+        return [ticket.error or ticket.reply for ticket in tickets]
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
