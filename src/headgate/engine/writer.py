@@ -233,7 +233,7 @@ class Writer:
         events = self._changes.events
         group.batch = self._changes.take(self.state, self.number, self._last_now)
         if events:
-            self._index.add(self.number, events)
+            self._index.add(self.number, events, self._changes.seqs)
         return self._write(group)
 
     def index(self) -> None:
