@@ -1,15 +1,18 @@
 """The engine for threads: whoever comes first does everybody's work.
 
-A caller leaves its command in a queue and waits for its turn. The one whose turn it is carries out all commands in
-the queue, lets the policy plan, commits once, and hands out the answers. So one caller pays for one commit and no
-hand-over, and many callers share commits. A timer thread takes its turn like anybody else.
+A caller leaves its command in a queue. If nobody leads, it leads: it carries out all commands in the queue, lets the
+policy plan, commits once, and hands out the answers; then it names whoever waits first to lead next. Those who do not
+lead sleep until they are woken with their answer. So one caller pays for one commit and no hand-over, and many callers
+share commits. A timer thread takes its turn like anybody else.
 """
 
 from __future__ import annotations
 
 import threading
+from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
@@ -25,6 +28,22 @@ from headgate.ports import Clock, StoreError
 R = TypeVar("R")
 
 
+class _Waiting(Ticket[R]):
+    """A command whose caller may sleep until it is settled."""
+
+    __slots__ = ("asleep",)
+
+    def __init__(self, command: c.Command[R]) -> None:
+        super().__init__(command, self.wake)
+        self.asleep = allocate_lock()
+        self.asleep.acquire()
+
+    def wake(self) -> None:
+        """Let the caller look again; it may be awake already."""
+        with suppress(RuntimeError):
+            self.asleep.release()
+
+
 class SharedEngine:
     """A writer shared by the threads of a process."""
 
@@ -36,7 +55,8 @@ class SharedEngine:
         """Called once, when another engine has taken the store over."""
         self._turn = threading.RLock()
         self._changed = threading.Condition(self._turn)
-        self._queue: deque[Ticket[Any]] = deque()
+        self._leading = allocate_lock()
+        self._queue: deque[_Waiting[Any]] = deque()
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
@@ -89,21 +109,34 @@ class SharedEngine:
 
     def do(self, command: c.Command[R]) -> R:
         """Carry out a command and return when its effects are durable."""
-        ticket = Ticket(command)
+        ticket = _Waiting(command)
         self._queue.append(ticket)
-        with self._turn:
-            if not ticket.settled:
-                self._drain()
+        self._wait(ticket)
         return ticket.result()
 
     def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
         """Carry out several commands in one commit, each for itself; one that is refused leaves its error in the list."""
-        tickets = [Ticket(command) for command in commands]
+        tickets = [_Waiting(command) for command in commands]
         self._queue.extend(tickets)
-        with self._turn:
-            if not all(ticket.settled for ticket in tickets):
-                self._drain()
+        for ticket in tickets:
+            self._wait(ticket)
         return [ticket.error or ticket.reply for ticket in tickets]
+
+    def _wait(self, ticket: _Waiting[Any]) -> None:
+        """Lead if nobody does, otherwise sleep until the answer is there or it is this caller's turn to lead."""
+        while not ticket.settled:
+            if not self._leading.acquire(blocking=False):
+                ticket.asleep.acquire()
+                continue
+            try:
+                if not ticket.settled:
+                    with self._turn:
+                        self._drain()
+            finally:
+                self._leading.release()
+            # After the release: who came too late to be served, and too early to lead, would sleep for ever.
+            with suppress(IndexError):
+                self._queue[0].wake()
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
@@ -149,8 +182,9 @@ class SharedEngine:
     def _drain(self) -> None:
         """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
         tickets: list[Ticket[Any]] = []
-        while self._queue:
-            tickets.append(self._queue.popleft())
+        queue = self._queue
+        while queue:
+            tickets.append(queue.popleft())
         self.rounds.accept(tickets, self.clock.now())
         try:
             self.writer.flush()
