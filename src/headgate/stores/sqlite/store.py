@@ -60,6 +60,8 @@ class SqliteStore:
         self._connection: apsw.Connection | None = None
         self._readers: Readers | None = None
         self._epoch = 0
+        self._fenced = False
+        """Whether the batch that was written has seen the epoch to be this owner's."""
         self._broken: str | None = None
 
     # -- the owner --------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ class SqliteStore:
         try:
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
-            put(connection, batch)
+            self._fenced = put(connection, batch, self._epoch)
         except apsw.Error as error:
             self._give_up(connection, error)
 
@@ -136,7 +138,8 @@ class SqliteStore:
         if not connection.in_transaction:
             return
         try:
-            self._fence(connection)
+            if not self._fenced:
+                self._fence(connection)
             connection.execute("COMMIT")
         except apsw.Error as error:
             self._give_up(connection, error)

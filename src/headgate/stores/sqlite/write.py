@@ -38,11 +38,15 @@ _PUT_JOURNAL: Final = "INSERT OR REPLACE INTO journal (number, epoch, at, events
 _DROP_STATUS: Final = "DELETE FROM status WHERE seq = ?"
 _DROP_LEASE: Final = "DELETE FROM lease WHERE seq = ?"
 _DROP_DOCUMENT: Final = "DELETE FROM document WHERE kind = ? AND id = ?"
-_MARK: Final = "UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)"
+_MARK: Final = """UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)
+    WHERE epoch = ?"""
 
 
-def put(connection: apsw.Connection, batch: Batch) -> None:
-    """Put a batch into the open transaction: first what commits have most often."""
+def put(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
+    """Put a batch into the open transaction: first what commits have most often. False if the epoch is another one.
+
+    Inside a write transaction nobody else can raise the epoch: what holds here holds at the commit.
+    """
     many = connection.executemany
     if batch.jobs:
         many(PUT_JOB, batch.jobs)
@@ -64,7 +68,8 @@ def put(connection: apsw.Connection, batch: Batch) -> None:
         many(_PUT_EVENT, batch.events)
     if batch.journal:
         connection.execute(_PUT_JOURNAL, (batch.number, batch.epoch, batch.at, batch.journal))
-    connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed))
+    connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed, epoch))
+    return connection.changes() == 1
 
 
 def _put_documents(connection: apsw.Connection, documents: list[DocumentRow]) -> None:
