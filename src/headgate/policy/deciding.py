@@ -23,7 +23,7 @@ from headgate.policy import answers
 from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, pack, record
 from headgate.policy.deltas import Delta, Question, Reset
 from headgate.policy.host import PolicyHost
-from headgate.policy.library import POINTER, VERSIONS, Pointer, Tripped, Version, read_pointer, read_version, trip
+from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
 from headgate.policy.runtime import PolicyRefused
 from headgate.policy.verdict import HostSettings, HostStatus, Verdict
@@ -104,7 +104,6 @@ class PolicyEngine:
         self._shadow: PolicyHost | None = None
         self._deciding: Version | None = None
         self._watching: Version | None = None
-        self._pointer = Pointer()
         self._pointer_moved = True
         self._fresh = True
         self._asked: _Asked | None = None
@@ -273,7 +272,7 @@ class PolicyEngine:
         if not self._pointer_moved:
             return
         self._pointer_moved = False
-        self._pointer = pointer = read_pointer(state.documents.get((POINTER, "pointer")))
+        pointer = read_pointer(state.documents.get((POINTER, "pointer")))
         deciding = self._version(state, pointer.deciding)
         if (deciding and deciding.id) != (self._deciding and self._deciding.id) or self._host is None:
             self._put_in_charge(deciding)
@@ -325,7 +324,7 @@ class PolicyEngine:
     def status(self) -> PolicyStatus:
         """One look at who decides."""
         with self._lock:
-            pointer = self._pointer
+            pointer = read_pointer(self._pointer_body())
             return PolicyStatus(
                 pointer.active,
                 pointer.shadow,
