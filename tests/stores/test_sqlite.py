@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from headgate.ports import (
+    CommitFailed,
     Deposed,
-    EndRow,
     JobQuery,
     Retention,
     StoreDamaged,
@@ -103,9 +103,8 @@ def old_database(path: Path, version: int) -> None:
     connection.pragma("application_id", schema.APPLICATION_ID)
     schema.migrate(connection, to=version)
     connection.pragma("journal_mode", "wal")
-    connection.execute(write.PUT_JOB, job_row(1, key="k"))
-    marks = ", ".join("?" * len(EndRow._fields))
-    connection.execute(f"INSERT INTO history VALUES ({marks})", end_row(1))
+    write.put_jobs(connection, [job_row(1, key="k")])
+    write.put_ends(connection, [end_row(1)])
     connection.execute("UPDATE meta SET epoch = 3, number = 4, seq = 1")
     connection.close()
 
@@ -218,6 +217,27 @@ def test_a_thread_that_asks_while_the_store_closes_gets_its_answer_or_a_clear_er
         assert columns(connection, "SELECT count(*) FROM job") == [1]
     with pytest.raises(StoreError, match="not open"), readers.borrow():
         pass
+
+
+@pytest.mark.parametrize("value", [2**70, "lone \ud800", 1.5, object()], ids=["large", "surrogate", "float", "object"])
+def test_a_value_that_cannot_be_kept_fails_its_whole_batch(home: SqliteHome, value: object) -> None:
+    writer = Writer(home.store())
+    field = "name" if isinstance(value, str) else "created_at"
+    with pytest.raises(CommitFailed):
+        writer.store.write(writer.batch(jobs=[*(job_row(seq) for seq in range(1, 30)), job_row(30, **{field: value})]))
+    with pytest.raises(CommitFailed):
+        writer.store.seal()
+    assert writer.store.find_jobs(JobQuery()) == []
+
+
+@pytest.mark.parametrize("count", [1, 19, 20, 21, 40, 59, 60])
+def test_rows_of_any_number_are_written_and_dropped(home: SqliteHome, count: int) -> None:
+    writer = Writer(home.store())
+    everyone = range(1, count + 1)
+    writer.commit(jobs=[job_row(seq) for seq in everyone], leases=[lease_row(seq) for seq in everyone])
+    assert [live.lease for live in writer.store.live_jobs()] == [lease_row(seq) for seq in everyone]
+    writer.commit(leases_gone=list(everyone), jobs=[job_row(seq, name="again") for seq in everyone])
+    assert [(live.job.name, live.lease) for live in writer.store.live_jobs()] == [("again", None)] * count
 
 
 def test_compact_waits_for_the_open_batch(home: SqliteHome) -> None:
