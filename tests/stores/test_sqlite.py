@@ -306,6 +306,16 @@ def test_a_copy_made_while_commits_go_on_is_one_moment(home: SqliteHome) -> None
     assert [row.number for row in copy.store.journal()] == list(range(1, copy.mark.number + 1))
 
 
+def test_a_copy_is_one_file_and_checking_it_leaves_nothing_beside_it(home: SqliteHome) -> None:
+    writer = Writer(home.store())
+    writer.commit(jobs=[job_row(1)])
+    (home.path.parent / "elsewhere").mkdir()
+    target = home.path.parent / "elsewhere" / "copy.db"
+    writer.store.backup(str(target))
+    assert verify(target) == []
+    assert list(target.parent.iterdir()) == [target]
+
+
 def test_a_copy_into_nowhere_is_refused_in_one_line(home: SqliteHome) -> None:
     store = home.store()
     store.open()
