@@ -23,8 +23,8 @@ from tests.stores.sqlite_home import SqliteHome
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[SqliteHome]:
-    place = SqliteHome(tmp_path)
+def home(directory: Path) -> Iterator[SqliteHome]:
+    place = SqliteHome(directory)
     yield place
     place.close()
 
@@ -73,14 +73,14 @@ def test_a_leftover_of_an_unfinished_start_is_replaced(home: SqliteHome) -> None
 
 
 def test_a_relative_path_a_symlink_and_a_strange_name_lead_to_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(directory)
     strange = "file:a?mode=memory&b=100%#.db"
     writer = Writer(SqliteStore(strange))
     writer.commit(jobs=[job_row(1)])
-    assert (tmp_path / strange).stat().st_size > 0
-    (tmp_path / "link.db").symlink_to(strange)
+    assert (directory / strange).stat().st_size > 0
+    (directory / "link.db").symlink_to(strange)
     with pytest.raises(StoreOwned):
         SqliteStore("link.db").open()
     writer.store.close()
