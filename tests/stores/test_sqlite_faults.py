@@ -207,9 +207,9 @@ def test_a_full_disk_fails_the_commit_and_there_is_work_again_when_there_is_room
 
 
 @pytest.fixture(scope="module")
-def sound(directory_factory: pytest.TempPathFactory) -> bytes:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The content of a closed, sound database."""
-    path = directory_factory.mktemp("sound") / "headgate.db"
+    path = tmp_path_factory.mktemp("sound") / "headgate.db"
     writer = Writer(SqliteStore(path))
     writer.commit(jobs=[job_row(seq, key=f"k{seq}", spec=b"x" * 300) for seq in range(1, 400)])
     writer.commit(ends=[end_row(seq) for seq in range(1, 200)], journal=b"y" * 9_000)
