@@ -1,4 +1,6 @@
+import fcntl
 import hashlib
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from headgate.ports import (
     StoreTooNew,
     StoreUnavailable,
 )
-from headgate.stores.sqlite import SqliteStore, connect, restore, schema, upkeep, verify, write
+from headgate.stores.sqlite import SqliteStore, connect, read, restore, schema, upkeep, verify, write
 from headgate.testing.store_conformance import StoreConformance, Writer, end_row, job_row, lease_row
 from tests.stores.sqlite_home import SqliteHome
 
@@ -194,6 +196,23 @@ def test_a_deposed_owner_stays_out_until_it_opens_anew(home: SqliteHome) -> None
     assert old.store.find_jobs(JobQuery()) == []
 
 
+def test_a_lock_file_that_vanishes_while_it_is_being_locked_locks_nothing(
+    home: SqliteHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = home.path.with_name("headgate.db.lock")
+    flock, removals = fcntl.flock, iter([lock.unlink])
+
+    def slow_flock(descriptor: int, operation: int) -> None:
+        for remove in itertools.islice(removals, 1):
+            remove()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", slow_flock)
+    home.store().open()
+    with pytest.raises(StoreOwned, match="owned by process"):
+        home.store().open()
+
+
 # -- misuse -----------------------------------------------------------------------------------------------------
 
 
@@ -288,21 +307,20 @@ def test_the_log_is_emptied_by_the_owner_alone(home: SqliteHome, monkeypatch: py
     assert (home.path.stat().st_mtime_ns, log_of(home.path).stat().st_size) == before
 
 
-def test_a_copy_made_while_commits_go_on_is_one_moment(home: SqliteHome) -> None:
+def test_a_copy_made_while_commits_go_on_is_one_moment(home: SqliteHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_COPY_PAGES", 10)
     writer = Writer(home.store())
     writer.commit(jobs=[job_row(seq, spec=b"x" * 2_000) for seq in range(1, 2_001)], journal=b"x")
     target = home.backup_target()
     thread = threading.Thread(target=writer.store.backup, args=(target,))
     thread.start()
-    seq = 2_000
-    while thread.is_alive():
-        seq += 1
+    for seq in range(2_001, 3_001):
         writer.commit(jobs=[job_row(seq)], leases=[lease_row(seq)], journal=b"x")
     thread.join()
     assert verify(target) == []
     copy = Writer(home.from_backup(target))
-    live = list(copy.store.live_jobs())
-    assert len(live) == copy.mark.seq
+    assert copy.mark.number < writer.mark.number, "the copy waited for the commits to stop"
+    assert len(list(copy.store.live_jobs())) == copy.mark.seq
     assert [row.number for row in copy.store.journal()] == list(range(1, copy.mark.number + 1))
 
 
@@ -369,6 +387,15 @@ def test_check_finds_rows_out_of_bounds(home: SqliteHome) -> None:
         "job 2 is above the last number given out",
         "journal entry 50 is above the last commit",
     ]
+
+
+def test_recovery_does_not_look_below_the_low_water_mark(home: SqliteHome) -> None:
+    home.store().open()
+    connection = home.stores[0]._connection
+    assert connection is not None
+    for sql in (read._LIVE, read._STATUSES, read._LEASES):
+        plan = [str(row[3]) for row in connection.execute("EXPLAIN QUERY PLAN " + sql)]
+        assert plan[0].endswith("USING INTEGER PRIMARY KEY (rowid>?)")
 
 
 def test_retention_finds_old_jobs_keys_and_recent_ends_by_index(home: SqliteHome) -> None:

@@ -280,6 +280,22 @@ def test_a_damaged_log_loses_nothing_that_was_moved_into_the_file(home: SqliteHo
     again.store.close()
 
 
+def test_the_log_of_a_damaged_database_is_left_for_whoever_repairs_it(home: SqliteHome, sound: bytes) -> None:
+    writer = Writer(home.store())
+    writer.commit(jobs=[job_row(1)])
+    home.crash(writer.store)
+    content = bytearray(home.path.read_bytes())
+    content[2 * 4_096 :] = random.Random(1).randbytes(len(content) - 2 * 4_096)
+    home.path.write_bytes(content)
+    log = home.path.with_name("headgate.db-wal")
+    before = log.read_bytes()
+    assert len(before) > 4_096
+    with pytest.raises(StoreDamaged):
+        home.store().open()
+    assert home.path.read_bytes() == content
+    assert log.read_bytes() == before
+
+
 @pytest.mark.parametrize("content", [b"", b"hello", b"a text of some length, " * 1_000], ids=["empty", "short", "text"])
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(home: SqliteHome, content: bytes) -> None:
     home.path.write_bytes(content)
