@@ -1,7 +1,4 @@
-<<<<<<< HEAD
-=======
 import tempfile
->>>>>>> sqlite
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +12,6 @@ for part in ("commits", "history", "upkeep", "world", "home"):
     pytest.register_assert_rewrite(f"headgate.testing.store_conformance.{part}")
 
 
-<<<<<<< HEAD
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     try:
@@ -32,11 +28,11 @@ def postgres_home(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[P
     home = PostgresHome(postgres_server, tmp_path)
     yield home
     home.close()
-=======
+
+
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """In memory where there is such a place: no test cuts the power, and a busy disk makes syncs slow."""
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="headgate-", dir=shared if shared.is_dir() else None) as made:
         yield Path(made)
->>>>>>> sqlite
