@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from headgate.ports import Deposed, DocumentRow, EventRow, JobQuery, RecordRow, Retention, Store, StoreError, StoreUnavailable
+from headgate.ports import (
+    Deposed,
+    DocumentRow,
+    EventRow,
+    JobQuery,
+    RecordRow,
+    Retention,
+    Store,
+    StoreError,
+    StoreUnavailable,
+)
 from headgate.testing.store_conformance.commits import everything, one_of_each
 from headgate.testing.store_conformance.home import StoreHome, Writer, end_row, job_row, lease_row, status_row
 
