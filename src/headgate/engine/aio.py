@@ -135,6 +135,12 @@ class AsyncEngine:
         finally:
             self._waiters.discard(changed)
 
+    def record(self, kind: str, key: str, body: bytes) -> None:
+        """Add an entry to a log (a job's output, the audit): it is committed in this turn of the loop."""
+        if self.writer.stopped is None:
+            self.writer.record(kind, self.clock.now(), key, body)
+            self._schedule()
+
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""
         return self.writer.feed.subscribe(limit, wants)
