@@ -125,7 +125,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
     if pool.shut:
-        return BusyGate(10.0, (f"pool {pool_id} is busy",))
+        return BusyGate(10.0, (f"pool {pool_id} is busy", *pool.report.reasons))
     usable = pool.usable_units()
     if usable is not None and pool.leased_units + shape.units > usable:
         free = max(0, usable - pool.leased_units)

@@ -244,7 +244,7 @@ def _status(state: State, now: int) -> Status:
         {str(job_state): count for job_state, count in state.counts.items()},
         dict(zip(CLASSES, state.ready.by_class, strict=True)),
         workers,
-        tuple(f"no fresh sample from {source}" for source in stale),
+        tuple(dict.fromkeys([*(f"no fresh sample from {source}" for source in stale), *load.reasons])),
     )
 
 
