@@ -89,7 +89,9 @@ def test_an_illegal_event_is_not_applied_and_changes_nothing(state: JobState, tr
     assert snapshot(h.state) == before
 
 
-@pytest.mark.parametrize(("state", "event"), [(state, kind) for state in sorted(TERMINAL) for kind in ("cancel", "deadline")])
+@pytest.mark.parametrize(
+    ("state", "event"), [(state, kind) for state in sorted(TERMINAL) for kind in ("cancel", "deadline")]
+)
 def test_no_event_leads_out_of_an_end(state: JobState, event: str) -> None:
     h = in_state(state)
     made = {"cancel": e.JobCancelled(h.now, "j"), "deadline": e.DeadlineMissed(h.now, "j")}[event]

@@ -123,7 +123,7 @@ class Load:
         """Whether `stale` would name nobody. It is asked for every grant, so it makes no lists."""
         if settings.fixed_busy is not None:
             return True
-        samples, oldest = self.samples, now - settings.stale_after
+        samples, oldest = self.samples, now - settings.poll * settings.stale_polls
         for source in settings.required_sources:
             if source not in samples:
                 return False

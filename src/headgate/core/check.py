@@ -82,7 +82,7 @@ def unfit(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """The first requirement of the shape that the worker does not meet now."""
     if worker.status != "ready":
         return WorkerUnfit(worker.id, "status", "ready", worker.status)
-    if worker.slots_free <= 0:
+    if len(worker.leases) >= worker.limit:
         return WorkerUnfit(worker.id, "slots", "1 free", "0 free")
     if worker.spec.pull and worker.claims <= 0:
         return WorkerUnfit(worker.id, "claim", "an open claim", "none")
@@ -124,13 +124,14 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     stagger = state.settings.stagger
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
-    if pool.shut:
-        return BusyGate(10.0, (f"pool {pool_id} is busy", *pool.report.reasons))
-    usable = pool.usable_units()
+    report = pool.report
+    if report.busy is not None and pool.shut:
+        return BusyGate(10.0, (f"pool {pool_id} is busy", *report.reasons))
+    usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:
         free = max(0, usable - pool.leased_units)
         return NoCapacity(shape.units, free, shape.units - free, pool_id)
-    for name, limit in pool.report.resources:
+    for name, limit in report.resources:
         needed = next((value for wanted, value in shape.resources if wanted == name), 0)
         if needed and pool.used.get(name, 0) + needed > limit:
             return WorkerUnfit(pool_id, "resource", f"{needed:g} {name}", f"{limit - pool.used.get(name, 0):g} {name}")

@@ -5,12 +5,12 @@ It stands behind the same interface as any policy: it reads the state and propos
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headgate.core.actions import Action, Dispatch, Preempt, Stagger
 from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
-from headgate.core.commands import Scheduled
+from headgate.core.commands import Command, Scheduled
 from headgate.core.events import Event
 from headgate.core.preemption import find_victims
 from headgate.core.quantities import Amount
@@ -38,12 +38,12 @@ class Note(NamedTuple):
 class Decider(Policy, Protocol):
     """A policy that keeps a picture of its own of the state, and a record of what it decided."""
 
-    def observe(self, events: list[Event]) -> None:
+    def observe(self, events: list[Event], state: State) -> None:
         """See events as they happen, before they are durable."""
         ...
 
-    def disposed(self, scheduled: Scheduled, now: int) -> list[Note]:
-        """Hear what became of the last proposal; return what should be kept of it."""
+    def disposed(self, scheduled: Scheduled, now: int) -> list[Note | Command[Any]]:
+        """Hear what became of the last proposal; return what should be kept of it, and what should be done."""
         ...
 
 

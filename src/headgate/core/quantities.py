@@ -16,6 +16,7 @@ Amount = int | float
 Resources = tuple[tuple[str, Amount], ...]
 
 _GRAIN = 2**16
+_FINE = 2**20
 _SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _SIZES |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "PIB": 2**50}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", re.ASCII)
@@ -25,8 +26,9 @@ _SPANS = {"": 1000, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_0
 def amount(value: object, field: str) -> Amount:
     """Return a number that sums without drift.
 
-    Fractions are rounded to 1/65536: sums of such numbers are exact in binary floating point, so a ledger that adds
-    and subtracts them returns to zero.
+    Fractions are rounded to 1/65536, and to whole numbers from about a million on ('1.3GiB' is no whole number of
+    bytes): sums of such numbers are exact in binary floating point, so a ledger that adds and subtracts them returns
+    to zero.
     """
     if isinstance(value, str):
         value = size(value, field)
@@ -35,7 +37,8 @@ def amount(value: object, field: str) -> Amount:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput("must be finite", field=field)
-        value = int(value) if value.is_integer() else round(value * _GRAIN) / _GRAIN
+        whole = value.is_integer() or value >= _FINE
+        value = round(value) if whole else round(value * _GRAIN) / _GRAIN
     if value < 0:
         raise InvalidInput("must not be negative", field=field)
     if value > LARGEST:

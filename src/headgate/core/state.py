@@ -102,6 +102,7 @@ class State:
         self.epoch = epoch
         self.now = 0
         self.ticked_at = 0
+        self.restood_at = 0
         self.seq = 0
         self.tokens = 0
         self.jobs: dict[str, Job] = {}

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.actions import Action
+from headgate.core.actions import Action, Wait
 from headgate.core.decide import decide
 from headgate.core.fingerprint import digest
-from headgate.core.ordering import Decider, Policy
+from headgate.core.ordering import Decider, Note, Policy
 from headgate.core.settings import Settings
+from headgate.core.state import State
 from headgate.core.states import JobState
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
@@ -41,6 +42,11 @@ class Group:
         self.batch: Batch | None = None
 
 
+def _moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
+    """Whether asking again could help: something was done, and the policy did not say to wait."""
+    return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
+
+
 class Writer:
     """Owns the state and the store."""
 
@@ -58,7 +64,7 @@ class Writer:
         self.store = store
         self.policy = policy
         self.feed = Feed()
-        self.observers: list[Callable[[list[e.Event]], None]] = []
+        self.observers: list[Callable[[list[e.Event], State], None]] = []
         """Called with events as they happen, before they are durable: for mirrors of the state, not for replies."""
         self._decider = policy if isinstance(policy, Decider) else None
         if self._decider is not None:
@@ -126,7 +132,7 @@ class Writer:
         if not self._wake:
             self._wake = any(type(event) in _WAKING for event in outcome.events)
         for observer in self.observers:
-            observer(outcome.events)
+            observer(outcome.events, self.state)
         return outcome.reply
 
     def _notice_pause(self, now: int) -> None:
@@ -181,7 +187,7 @@ class Writer:
                 break
             scheduled = self.dispose(actions, now)
             granted += len(scheduled.granted)
-            if len(scheduled.refused) == len(actions):
+            if not _moved_on(actions, scheduled):
                 break
         return granted
 
@@ -189,8 +195,11 @@ class Writer:
         """Carry out a plan and keep what the policy wants kept of it."""
         scheduled = self._take(c.Schedule(tuple(actions)), now)
         if self._decider is not None:
-            for note in self._decider.disposed(scheduled, now):
-                self.record(note.kind, now, note.key, note.body)
+            for wish in self._decider.disposed(scheduled, now):
+                if isinstance(wish, Note):
+                    self.record(wish.kind, now, wish.key, wish.body)
+                else:
+                    self._take(wish, now)
         return scheduled
 
     def cycle_begins(self) -> None:

@@ -38,7 +38,8 @@ def _carried(state: State) -> dict[str, Any]:
         "jobs": [_job(job) for job in state.jobs.values()],
         "counts": dict(state.counts),
         "kinds": sorted((_encode(k.of), k.job_class, k.jobs) for k in state.kinds.values() if k.jobs),
-        "queue": _queue(state),
+        "ready": sorted(job.id for job in state.ready),
+        "ready_counts": [state.ready.size, *state.ready.by_class],
         "graph": _graph(state),
         "waits": dict(state.waits._at),  # noqa: SLF001  # a snapshot looks inside on purpose
         "keys": sorted([*owner, *known] for owner, known in state.keys.items()),
@@ -51,6 +52,7 @@ def _carried(state: State) -> dict[str, Any]:
         "pools": {pool_id: _pool(pool) for pool_id, pool in state.pools.items()},
         "tenants": {tenant_id: _tenant(tenant) for tenant_id, tenant in state.tenants.items()},
         "models": state.models,
+        "documents": sorted([*name, body] for name, body in state.documents.items()),
         "load": _load(state),
         "totals": state.totals,
         "numbers": [state.epoch, state.seq, state.tokens, state.leased_units, state.room],
@@ -59,10 +61,13 @@ def _carried(state: State) -> dict[str, Any]:
 
 
 def _kept_beside(state: State) -> dict[str, Any]:
-    """What commands keep without an event: how far time has come, and when timers look again."""
+    """What commands keep without an event: how far time has come, where tenants stand, when timers look again."""
     return {
         "now": state.now,
         "ticked_at": state.ticked_at,
+        "restood_at": state.restood_at,
+        "order": [job.id for job in state.ready],
+        "lines": _lines(state),
         "lease_timers": dict(state.lease_timers._at),  # noqa: SLF001
     }
 
@@ -73,10 +78,9 @@ def _job(job: Job) -> dict[str, Any]:
     return {**fields, "lease": lease, "kind": _encode(job.kind.of), "class": job.kind.job_class}
 
 
-def _queue(state: State) -> dict[str, Any]:
-    ready = state.ready
-    lines = [[(line.tenant, standing, number) for standing, number, line in order] for order in ready._order]  # noqa: SLF001
-    return {"order": [job.id for job in ready], "lines": lines, "by_class": ready.by_class, "size": ready.size}
+def _lines(state: State) -> list[Any]:
+    orders = state.ready._order  # noqa: SLF001
+    return [[(line.tenant, standing, number) for standing, number, line in order] for order in orders]
 
 
 def _graph(state: State) -> dict[str, Any]:

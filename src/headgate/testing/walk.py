@@ -17,7 +17,7 @@ from typing import Any
 
 from headgate.core import commands as c
 from headgate.core.actions import Action, Dispatch, Evict, Preempt, StartWorker, Wait
-from headgate.core.cluster import WorkerSpec
+from headgate.core.cluster import PoolReport, WorkerSpec
 from headgate.core.decide import decide
 from headgate.core.errors import HeadgateError
 from headgate.core.events import Event, Failure, encode
@@ -224,11 +224,13 @@ class RandomWalk:
             c.FailWorker(name),
             c.RemoveWorker(name, draw.random() < 0.3),
             *[c.ReportPool(self._pool())] * 6,
-            *[c.RemovePool(draw.choice(POOLS))] * 2,
+            *[c.RemovePool(draw.choice((*POOLS, "empty")))] * 2,
+            c.ReportPool(PoolReport("empty")),
             *[c.SetTenant(self._tenant())] * 2,
             c.RemoveTenant(draw.choice(TENANTS)),
             c.SetModel(model("m1", draw.choice(("1GB", "30GB")), aliases=["m2"])),
             c.RemoveModel("m1"),
+            c.PutDocument("policy", draw.choice(("a", "b")), draw.choice((None, b"x", b"y"))),
             c.Resume(),
         ]
         return draw.choice(some)

@@ -139,7 +139,8 @@ def deadline_missed(state: State, event: e.DeadlineMissed) -> None:
 
 def finish(state: State, job: Job) -> None:
     """The job is in a terminal state: it leaves every index and lets its payload go."""
-    state.unready(job)
+    if job.ready:
+        state.unready(job)
     state.waits.drop(job.id)
     state.graph.settle(job.id)
     state.preempting.pop(job.id, None)

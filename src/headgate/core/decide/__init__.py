@@ -31,9 +31,10 @@ def decide(state: State, command: c.Command[R], now: int, chance: Chance = lambd
     """Carry out a command at a time; `chance` returns numbers in 0..1 and is only asked where the domain says so."""
     turn = Turn(state, now, chance)
     reply = _HANDLERS[type(command)](turn, command)
-    state.now = max(state.now, now)
-    # What a command that lags behind let in has not been looked at by the ticks since.
-    state.ticked_at = min(state.ticked_at, now)
+    if not state.ticked_at <= now <= state.now:
+        state.now = max(state.now, now)
+        # What a command that lags behind let in has not been looked at by the ticks since.
+        state.ticked_at = min(state.ticked_at, now)
     return Outcome(turn.events, reply)
 
 

@@ -17,17 +17,12 @@ def carry_out(turn: Turn, command: c.Schedule) -> c.Scheduled:
     refused: list[Refusal] = []
     granted: list[str] = []
     for action in command.actions:
-        reason = _try(turn, action, granted)
-        if reason is not None:
+        reason = _check(turn, action)
+        if reason is None:
+            _do(turn, action, granted)
+        else:
             refused.append(Refusal(action, reason))
     return c.Scheduled(tuple(granted), tuple(refused))
-
-
-def _try(turn: Turn, action: Action, granted: list[str]) -> AnyReason | None:
-    reason = _check(turn, action)
-    if reason is None:
-        _do(turn, action, granted)
-    return reason
 
 
 def _check(turn: Turn, action: Action) -> AnyReason | None:

@@ -14,10 +14,12 @@ from headgate.core.state import State
 from headgate.core.states import TERMINAL
 
 _IDLE_KINDS = 256
+_FADING = 64
+"""Standings are reckoned anew this often in a half-life: about one per cent fades in between."""
 
 
 def tick(turn: Turn, _: c.Tick) -> None:
-    """1. forgetting, 2. load, 3. leases, 4. waiting jobs, 5. ageing, 6. workers and pools.
+    """1. forgetting, 2. load, 3. leases, 4. waiting jobs, 5. ageing, 6. fair share, 7. workers and pools.
 
     Forgetting comes first, so that no job ends and is forgotten in one go.
     """
@@ -26,6 +28,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     _end_leases(turn)
     _wake_jobs(turn)
     _age(turn)
+    _restand(turn)
     _miss_signs_of_life(turn)
     turn.state.ticked_at = turn.now
 
@@ -87,6 +90,16 @@ def _age_bucket(turn: Turn, bucket: Bucket, limit: int) -> None:
         if turn.now - job.queued_at < limit * steps:
             return
         turn.emit(e.JobAged(turn.now, job.id, bucket.job_class - 1))
+
+
+def _restand(turn: Turn) -> None:
+    """Past use fades with time alone: without this, a tenant that nothing happens to would never be forgiven."""
+    state, now = turn.state, turn.now
+    if not state.ready.shared or 0 <= now - state.restood_at < state.settings.fair_half_life // _FADING:
+        return
+    state.restood_at = now
+    for tenant_id in sorted(state.ready.waiting_tenants()):
+        state.restand(state.tenants[tenant_id], now)
 
 
 def _miss_signs_of_life(turn: Turn) -> None:

@@ -1,0 +1,227 @@
+"""Decisions: what was asked, what was answered, what became of it; enough to ask again exactly.
+
+A record holds the very bytes that the policy was told since the record before. Every so often a record is a key
+frame that holds the whole state, so a decision is replayed from the last key frame before it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, Self
+
+import msgspec
+
+from headgate.core.commands import Scheduled
+from headgate.policy.deltas import Delta, Question
+from headgate.policy.host import PolicyHost
+from headgate.policy.verdict import HostSettings, Verdict
+
+KIND = "decision"
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True):
+    """An action that did not hold."""
+
+    action: str
+    job_id: str
+    code: str
+    detail: str
+
+
+class ShadowSaid(msgspec.Struct, frozen=True, array_like=True):
+    """What the version that only watches would have done."""
+
+    version: str
+    actions: list[dict[str, Any]]
+    agrees: bool
+    failure: str = ""
+
+
+class Decision(msgspec.Struct, frozen=True, array_like=True):
+    """One decision."""
+
+    id: str
+    number: int
+    at: int
+    decided_by: str
+    version: str
+    runtime: str
+    question: Question
+    keyframe: bool
+    frame: bytes
+    actions: list[dict[str, Any]]
+    trace: list[str]
+    logs: list[tuple[str, str]]
+    failure: str
+    message: str
+    traceback: str
+    refused: list[Refused]
+    took_us: int
+    waited_us: int
+    shadow: ShadowSaid | None = None
+    attempted: str = ""
+    """The user's version that was asked, where the platform policy had to decide."""
+
+
+_DELTA_TYPES: Any = functools.reduce(operator.or_, Delta.__subclasses__())
+_deltas = msgspec.msgpack.Decoder(list.__class_getitem__(_DELTA_TYPES))
+_encode_deltas = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def pack(deltas: Sequence[Delta]) -> bytes:
+    """What a policy was told, as a record keeps it."""
+    return _encode_deltas(deltas)
+
+
+def unpack(frame: bytes) -> list[Delta]:
+    """What a policy was told, as it can be told again."""
+    told: list[Delta] = _deltas.decode(frame)
+    return told
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A decision under another policy."""
+
+    same: bool
+    recorded: list[dict[str, Any]]
+    replayed: list[dict[str, Any]]
+    failure: str = ""
+    message: str = ""
+
+
+class DecisionLog:
+    """Turns verdicts into records; decides when a key frame is due."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._since_key = 0
+        self._key_size = 0
+
+    def wants_key(self) -> bool:
+        """Whether the next record should hold the whole state: replaying must not cost much more than that."""
+        return self._key_size == 0 or self._since_key > 2 * self._key_size + (1 << 16)
+
+    def restart(self) -> None:
+        """The mirror begins anew: so do the records."""
+        self._key_size = 0
+
+    def told(self, frame: bytes, *, key: bool) -> None:
+        """Count what a replay would have to read."""
+        self._key_size = max(1, len(frame)) if key else self._key_size
+        self._since_key = 0 if key else self._since_key + len(frame)
+
+    def next_id(self, now: int) -> str:
+        """The name of the next decision: it sorts by time."""
+        self._number += 1
+        return f"{now:013d}-{self._number:06d}"
+
+
+def record(
+    decision_id: str,
+    now: int,
+    question: Question,
+    frame: bytes,
+    verdict: Verdict,
+    scheduled: Scheduled,
+    *,
+    key: bool,
+    shadow: ShadowSaid | None = None,
+    attempted: str = "",
+) -> Decision:
+    """What is kept of a decision."""
+    answer = verdict.answer
+    return Decision(
+        decision_id,
+        int(decision_id.rpartition("-")[2]),
+        now,
+        verdict.decided_by,
+        verdict.version,
+        answer.runtime,
+        question,
+        key,
+        frame,
+        answer.actions,
+        answer.trace,
+        answer.logs,
+        verdict.failure or "",
+        verdict.message,
+        verdict.traceback,
+        [_refused(refusal) for refusal in scheduled.refused],
+        answer.took_us,
+        verdict.waited_us,
+        shadow,
+        attempted,
+    )
+
+
+def _refused(refusal: Any) -> Refused:
+    action, reason = refusal.action, refusal.reason
+    name = str(type(action).__struct_config__.tag)
+    return Refused(name, getattr(action, "job_id", ""), str(type(reason).__struct_config__.tag), reason.detail())
+
+
+def dump(decision: Decision) -> bytes:
+    """A decision as the log keeps it."""
+    return _encode(decision)
+
+
+def load(body: bytes) -> Decision:
+    """A decision from the log."""
+    return msgspec.msgpack.decode(body, type=Decision)
+
+
+def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision]:
+    """The records that a replay of one decision needs: from the last key frame to it."""
+    place = next((n for n, decision in enumerate(decisions) if decision.id == decision_id), None)
+    if place is None:
+        raise LookupError(f"there is no decision {decision_id!r}")
+    start = max((n for n in range(place + 1) if decisions[n].keyframe), default=None)
+    if start is None:
+        raise LookupError(f"the context of decision {decision_id!r} is no longer kept")
+    return list(decisions[start : place + 1])
+
+
+class Replayer:
+    """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
+
+    def __init__(self, lua: str | None, settings: HostSettings | None = None) -> None:
+        self._host = PolicyHost(settings or HostSettings())
+        self._host.start()
+        if lua is not None:
+            self._host.load(lua, "replay")
+
+    def ask(self, history: Sequence[Decision]) -> Verdict:
+        """The verdict on the last question of a history."""
+        for decision in history:
+            self._host.feed(unpack(decision.frame))
+        return self.ask_again(history[-1].question)
+
+    def follow(self, decision: Decision) -> Verdict:
+        """The verdict on a decision whose predecessor was followed just before."""
+        self._host.feed(unpack(decision.frame))
+        return self.ask_again(decision.question)
+
+    def ask_again(self, question: Question) -> Verdict:
+        """Ask on what has been told so far."""
+        self._host.wait_ready()
+        return self._host.ask(question)
+
+    def compare(self, history: Sequence[Decision]) -> Difference:
+        """What the loaded policy says where the recorded one said something."""
+        verdict, recorded = self.ask(history), history[-1].actions
+        replayed = verdict.answer.actions
+        same = verdict.failure is None and replayed == recorded
+        return Difference(same, recorded, replayed, verdict.failure or "", verdict.message)
+
+    def stop(self) -> None:
+        """End the process."""
+        self._host.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,146 @@
+"""Everything one can do with policies, in one place: check, deploy, roll back, shadow, enable, replay, watch files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from headgate.core.commands import Command
+from headgate.policy.deciding import PolicyEngine, PolicyStatus
+from headgate.policy.decisions import KIND, Decision, Difference, Replayer, history_of, load
+from headgate.policy.errors import InvalidPolicy, PolicyForbidden
+from headgate.policy.library import Library, Pointer, Version
+from headgate.policy.runtime import PolicyRefused
+from headgate.policy.sources import refusal
+from headgate.policy.validation import Validation, validate
+
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """What is asked of the engine that keeps the versions and the decisions."""
+
+    def do(self, command: Command[R]) -> R:
+        """Carry out a command."""
+        ...
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        """All documents of a kind."""
+        ...
+
+    def records(self, kind: str, key: str | None = None) -> list[bytes]:
+        """Entries of a log, oldest first."""
+        ...
+
+
+class Policies:
+    """The policies of one engine."""
+
+    def __init__(self, engine: Engine, deciding: PolicyEngine, now: Callable[[], int]) -> None:
+        self._engine = engine
+        self._deciding = deciding
+        self._now = now
+        self.library = Library(engine)
+
+    def status(self) -> PolicyStatus:
+        """Who decides, and how well."""
+        return self._deciding.status()
+
+    @property
+    def mode(self) -> str:
+        """home, lab or platform."""
+        return self._deciding.settings.mode
+
+    def validate(self, language: str, source: str, **options: Any) -> Validation:
+        """Check a policy without deploying it."""
+        return validate(language, source, settings=self._deciding.settings.host, **options)
+
+    def deploy(
+        self,
+        language: str,
+        source: str,
+        *,
+        name: str | None = None,
+        mode: Literal["active", "shadow"] = "active",
+        base: str | msgspec.UnsetType | None = msgspec.UNSET,
+        force: bool = False,
+        who: str = "",
+        why: str = "",
+        **options: Any,
+    ) -> Version:
+        """Check, keep and put in charge (or let watch). With `base`, only if that version is active now.
+
+        `force` skips the checks of semantics and speed, never that of syntax, and not in platform mode.
+        """
+        if self._deciding.settings.mode == "platform":
+            raise PolicyForbidden("in platform mode only the platform policy decides")
+        checked = self.validate(language, source, name=name, syntax_only=force, **options)
+        if not checked.ok or checked.prepared is None:
+            text = "; ".join(str(note) for note in checked.diagnostics if note.severity == "error")
+            raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
+        version = self.library.add(checked.prepared, self._now(), who, why)
+        self._stage(version)
+        self.library.move(mode, version.id, self._now(), who=who, why=why, base=base)
+        return version
+
+    def _stage(self, version: Version) -> None:
+        try:
+            self._deciding.stage(version)
+        except PolicyRefused as refused:
+            note = refusal(refused)
+            raise InvalidPolicy(str(note), field="source", diagnostics=[msgspec.to_builtins(note)]) from refused
+
+    def rollback(self, to: str | None = None, *, who: str = "", why: str = "") -> Pointer:
+        """Back to a version, or to the one before."""
+        return self.library.rollback(self._now(), to=to, who=who, why=why)
+
+    def use_platform(self, *, who: str = "", why: str = "") -> Pointer:
+        """Let the platform policy decide alone."""
+        return self.library.move("active", None, self._now(), who=who, why=why)
+
+    def end_shadow(self, *, who: str = "") -> Pointer:
+        """Nobody watches any more."""
+        return self.library.move("shadow", None, self._now(), who=who, why="shadow ended")
+
+    def enable(self, *, who: str = "") -> Pointer:
+        """Let a tripped policy decide again."""
+        return self.library.enable(self._now(), who=who)
+
+    # -- decisions ----------------------------------------------------------------------------------------------
+
+    def decisions(self) -> list[Decision]:
+        """All recorded decisions, oldest first."""
+        return [load(body) for body in self._engine.records(KIND)]
+
+    def replay(self, decision_id: str) -> Difference:
+        """Ask the version that decided once more; the answer should be identical."""
+        history = history_of(self.decisions(), decision_id)
+        decision = history[-1]
+        lua = None if decision.decided_by == "platform" else self.library.get(decision.version).lua
+        with Replayer(lua, self._deciding.settings.host) as replayer:
+            return replayer.compare(history)
+
+    def try_draft(self, decision_id: str, language: str, source: str) -> Difference:
+        """What a draft would have answered in place of the recorded policy."""
+        checked = self.validate(language, source, syntax_only=True)
+        if not checked.ok:
+            text = "; ".join(str(note) for note in checked.diagnostics)
+            raise InvalidPolicy(text, field="source")
+        with Replayer(checked.lua, self._deciding.settings.host) as replayer:
+            return replayer.compare(history_of(self.decisions(), decision_id))
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def deploy_file(self, path: Path, **options: Any) -> Version:
+        """Deploy a `.lua`, `.yaml` or `.yml` file."""
+        language = {".lua": "lua", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix)
+        if language is None:
+            raise InvalidPolicy(f"{path.name} ends in neither .lua nor .yaml", field="path")
+        try:
+            source = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidPolicy(f"{path.name} cannot be read: {error}", field="path") from error
+        return self.deploy(language, source, why=f"file {path.name}", **options)

@@ -1,0 +1,111 @@
+"""Ownership of a database file: an exclusive lock on `<file>.lock`, whose content says who holds it.
+
+The operating system lets go of the lock when the process ends, however it ends; the file stays, since removing it would
+race with a process that has just opened it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import weakref
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from headgate.ports import StoreOwned, StoreUnavailable
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a database, and since when."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+class OwnerLock:
+    """The lock of one database file. A process that is forked off does not inherit it."""
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(database.name + ".lock")
+        self._database = database
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it."""
+        return self._descriptor is not None
+
+    def acquire(self) -> None:
+        """Take the lock, or raise `StoreOwned` with the name of the holder."""
+        while self._descriptor is None:
+            descriptor = self._open()
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise StoreOwned(f"{self._database} is owned by {self.holder() or 'another process'}") from None
+            if self._still_there(descriptor):
+                self._keep(descriptor)
+            else:
+                os.close(descriptor)
+
+    def release(self) -> None:
+        """Let go. The file stays, empty."""
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Forget the lock without a trace, as a killed process does."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def holder(self) -> Holder | None:
+        """Who wrote their name into the file, if it can be read."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=Holder)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._database}: cannot lock it: {error.strerror}: {self.path}") from error
+
+    def _still_there(self, descriptor: int) -> bool:
+        """Whether the file was not removed or replaced between its opening and its locking."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _keep(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        _held.add(self)
+        os.ftruncate(descriptor, 0)
+        # The file's own time is the time of locking: nobody here has to ask a clock.
+        since = datetime.fromtimestamp(int(os.fstat(descriptor).st_mtime), tz=UTC).isoformat()
+        name = msgspec.json.encode(Holder(os.getpid(), socket.gethostname(), since))
+        with suppress(OSError):  # a full disk: the lock holds without the name in it
+            os.pwrite(descriptor, name, 0)
+
+
+_held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for lock in list(_held):
+        lock.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,204 @@
+"""Upkeep of a database file: retention, copies, restoring, and checks of its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from headgate.ports import Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
+from headgate.stores.sqlite.connect import (
+    connect_reader,
+    opening,
+    publish,
+    reason,
+    refuse_foreign,
+    refuse_orphaned_log,
+    transaction,
+)
+from headgate.stores.sqlite.owner import OwnerLock
+from headgate.stores.sqlite.schema import refuse_newer
+
+RESTORE_STRIDE: Final = 1_000
+"""A restored store leaves out that many epochs: the original may have used some since it was copied."""
+
+_CHUNK = 5_000
+_VACUUM_PAGES = 20_000
+_COPY_PAGES = 2_000
+
+_OLD_JOBS: Final = "SELECT seq FROM history WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+_DROP_JOB: Final = tuple(
+    f"DELETE FROM {table} WHERE {column} = ?"
+    for table, column in (("event", "job_seq"), ("lease", "seq"), ("status", "seq"), ("history", "seq"), ("job", "seq"))
+)
+# From the front up to the first row that has to stay: a journal with a hole cannot be replayed.
+_DROP_JOURNAL: Final = """DELETE FROM journal WHERE number <= (SELECT indexed FROM meta)
+    AND number < coalesce((SELECT min(number) FROM journal WHERE at >= ?), 9223372036854775807)"""
+_DROP_RECORDS: Final = "DELETE FROM record WHERE kind = ? AND at < ?"
+
+_CONTRADICTIONS: Final = (
+    ("SELECT seq FROM status WHERE seq NOT IN (SELECT seq FROM job)", "status of job {}, which does not exist"),
+    ("SELECT seq FROM lease WHERE seq NOT IN (SELECT seq FROM job)", "lease of job {}, which does not exist"),
+    ("SELECT seq FROM history WHERE seq NOT IN (SELECT seq FROM job)", "end of job {}, which does not exist"),
+    ("SELECT seq FROM lease WHERE seq IN (SELECT seq FROM history)", "job {} has ended and has a lease"),
+    (
+        "SELECT DISTINCT job_seq FROM event WHERE job_seq NOT IN (SELECT seq FROM job)",
+        "events of job {}, which does not exist",
+    ),
+    (
+        "SELECT seq FROM job WHERE seq < (SELECT low_water FROM meta) AND seq NOT IN (SELECT seq FROM history)",
+        "job {} is live and below the low-water mark",
+    ),
+    ("SELECT max(seq) FROM job HAVING max(seq) > (SELECT seq FROM meta)", "job {} is above the last number given out"),
+    (
+        "SELECT max(number) FROM journal HAVING max(number) > (SELECT number FROM meta)",
+        "journal entry {} is above the last commit",
+    ),
+)
+
+
+Fence = Callable[[apsw.Connection], None]
+"""Raises where the caller is not the owner any more."""
+
+
+def compact(connection: apsw.Connection, fence: Fence, now: int, retention: Retention) -> Compacted:
+    """Delete what is older than its age and give the room back."""
+    jobs = 0 if retention.jobs is None else _drop_jobs(connection, fence, now - retention.jobs)
+    with transaction(connection):
+        fence(connection)
+        journal = 0
+        if retention.journal is not None:
+            connection.execute(_DROP_JOURNAL, (now - retention.journal,))
+            journal = connection.changes()
+        records = 0
+        for kind, age in retention.records.items():
+            connection.execute(_DROP_RECORDS, (kind, now - age))
+            records += connection.changes()
+    give_room_back(connection)
+    return Compacted(jobs, journal, records)
+
+
+def _drop_jobs(connection: apsw.Connection, fence: Fence, before: int) -> int:
+    """In several commits, so that the log does not grow to the size of the history."""
+    dropped = 0
+    while old := connection.execute(_OLD_JOBS, (before, _CHUNK)).fetchall():
+        with transaction(connection):
+            fence(connection)
+            for statement in _DROP_JOB:
+                connection.executemany(statement, old)
+        dropped += len(old)
+    return dropped
+
+
+def give_room_back(connection: apsw.Connection) -> None:
+    """Shrink the file by a bounded step (what is left over is used again by new rows) and empty the log."""
+    connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+    empty_log(connection)
+
+
+def empty_log(connection: apsw.Connection) -> None:
+    """Move the log into the file, as far as readers allow, without waiting for them."""
+    timeout = connection.pragma("busy_timeout")
+    connection.set_busy_timeout(0)
+    try:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    finally:
+        connection.set_busy_timeout(int(timeout))
+
+
+def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
+    """Copy a database to a new file while others write to it; `epochs` are added to that of the copy."""
+    partial = target.with_name(target.name + ".partial")
+    with _new_file(target), source, _connected(partial) as copied:
+        # The read transaction pins one moment: later commits neither get in nor make the copy start over.
+        source.execute("SELECT epoch FROM meta").fetchall()
+        with copied.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(_COPY_PAGES)
+        copied.execute("UPDATE meta SET epoch = epoch + ?", (epochs,))
+    publish(partial, target)
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[None]:
+    """Refuse to overwrite, and leave nothing behind where copying fails."""
+    partial = target.with_name(target.name + ".partial")
+    if target.exists():
+        raise StoreError(f"{target}: this file exists already and is not overwritten")
+    if not target.parent.is_dir():
+        raise StoreUnavailable(f"{target}: the directory {target.parent} does not exist")
+    refuse_orphaned_log(target)
+    try:
+        partial.unlink(missing_ok=True)
+        yield
+    except (apsw.Error, OSError) as error:
+        partial.unlink(missing_ok=True)
+        raise StoreUnavailable(f"{target}: cannot write the copy: {reason(error)}") from error
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(path))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def restore(source: str | Path, target: str | Path) -> None:
+    """Make a database from a copy. Its epoch jumps, so that tokens given out since the copy was made are refused."""
+    source, target = Path(source), Path(target).resolve()
+    problems = verify(source)
+    if problems:
+        raise StoreDamaged(f"{source}: the copy is damaged: {problems[0]}")
+    if not target.parent.is_dir():
+        raise StoreUnavailable(f"{target}: the directory {target.parent} does not exist")
+    lock = OwnerLock(target)
+    lock.acquire()
+    connection = connect_reader(source)
+    try:
+        copy(connection, target, RESTORE_STRIDE)
+    finally:
+        connection.close()
+        lock.release()
+
+
+def verify(path: str | Path) -> list[str]:
+    """What is wrong with a database file, at rest or not; empty if nothing is."""
+    path = Path(path)
+    if not path.is_file():
+        raise StoreUnavailable(f"{path}: there is no such file")
+    connection = connect_reader(path)
+    try:
+        refuse_foreign(connection, path)
+        with opening(path):
+            refuse_newer(connection, str(path))
+        return check(connection)
+    finally:
+        connection.close()
+
+
+def check(connection: apsw.Connection) -> list[str]:
+    """Damage in the file, then rows that contradict each other."""
+    try:
+        damage = damage_of(connection, "integrity_check")
+        return damage or list(_contradictions(connection))
+    except apsw.CorruptError as error:
+        return [reason(error)]
+
+
+def _contradictions(connection: apsw.Connection) -> Iterator[str]:
+    for statement, problem in _CONTRADICTIONS:
+        for (number,) in connection.execute(f"{statement} LIMIT 100"):
+            yield problem.format(number)
+
+
+def damage_of(connection: apsw.Connection, pragma: str) -> list[str]:
+    """What `quick_check` or `integrity_check` finds."""
+    found = [str(line) for (line,) in connection.execute(f"PRAGMA {pragma}(20)")]
+    return [] if found == ["ok"] else found

@@ -1,0 +1,4 @@
+-- an answer with action function
+function schedule(context)
+  return { action = print or type }
+end

@@ -1,0 +1,4 @@
+-- an answer with no action
+function schedule(context)
+  return {}
+end

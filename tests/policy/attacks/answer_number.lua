@@ -1,0 +1,4 @@
+-- an answer with number
+function schedule(context)
+  return 42
+end

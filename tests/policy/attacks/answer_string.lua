@@ -1,0 +1,4 @@
+-- an answer with string
+function schedule(context)
+  return 'dispatch'
+end

@@ -1,0 +1,5 @@
+-- raise nil
+function schedule(context)
+  error(nil)
+  return { action = "wait" }
+end

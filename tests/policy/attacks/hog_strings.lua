@@ -1,0 +1,5 @@
+-- unique strings without end
+function schedule(context)
+  local t = {} for i = 1, 1e10 do t[i] = 'key' .. i end
+  return { action = "wait" }
+end

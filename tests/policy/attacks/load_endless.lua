@@ -1,0 +1,3 @@
+-- an endless loop in the main chunk
+while true do end
+function schedule() end

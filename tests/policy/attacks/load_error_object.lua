@@ -1,0 +1,2 @@
+-- the main chunk raises a table
+error({ 1, 2, 3 })

@@ -1,0 +1,2 @@
+-- a policy without schedule
+local function schedule() return { action = 'wait' } end

@@ -1,0 +1,2 @@
+-- schedule is a table
+schedule = {}

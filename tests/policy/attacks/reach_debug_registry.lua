@@ -1,0 +1,9 @@
+-- reach debug registry
+local function attempt(context)
+  return debug.getregistry()
+end
+function schedule(context)
+  local ok, got = pcall(attempt, context)
+  if ok and got then return { action = "wait", reason = "ESCAPED" } end
+  return { action = "wait" }
+end

@@ -1,0 +1,9 @@
+-- reach os tmpname
+local function attempt(context)
+  return os.tmpname()
+end
+function schedule(context)
+  local ok, got = pcall(attempt, context)
+  if ok and got then return { action = "wait", reason = "ESCAPED" } end
+  return { action = "wait" }
+end

@@ -1,0 +1,9 @@
+-- reach print any
+local function attempt(context)
+  print('x') return true
+end
+function schedule(context)
+  local ok, got = pcall(attempt, context)
+  if ok and got then return { action = "wait", reason = "ESCAPED" } end
+  return { action = "wait" }
+end

@@ -1,0 +1,9 @@
+-- write to attributes
+local function attempt(context)
+  context.queue[1].attributes.deep.list[1] = 'x' return true
+end
+function schedule(context)
+  local ok, got = pcall(attempt, context)
+  if ok and got then return { action = "wait", reason = "ESCAPED" } end
+  return { action = "wait" }
+end

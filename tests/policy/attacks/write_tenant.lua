@@ -1,0 +1,9 @@
+-- write to tenant
+local function attempt(context)
+  context.tenants[1].quotas.units = 1e9 return true
+end
+function schedule(context)
+  local ok, got = pcall(attempt, context)
+  if ok and got then return { action = "wait", reason = "ESCAPED" } end
+  return { action = "wait" }
+end

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from headgate.policy import answers
+from headgate.policy.deltas import TenantSet
+from headgate.policy.lua_templates import LuaTemplate, lua_templates
+from headgate.policy.runtime import platform_source
+from tests.policy.world import NOW, QUESTION, job, runtime_with, state, worker
+
+TEMPLATES = {template.name: template for template in lua_templates()}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=lambda template: template.name)
+def test_a_template_is_a_real_policy_with_its_purpose_in_one_sentence(template: LuaTemplate) -> None:
+    assert template.purpose.endswith(".")
+    runtime = runtime_with()
+    runtime.load(template.source)
+    answer = runtime.ask(QUESTION)
+    assert answer.error is None, answer.error
+    known = answers.Known()
+    known.note(state())
+    assert any(isinstance(action, answers.Dispatch) for action in answers.check(answer.actions, known))
+
+
+def test_the_clone_is_the_platform_policy() -> None:
+    assert TEMPLATES["platform-clone"].source == platform_source()
+
+
+def test_shortest_job_first_takes_the_short_one_and_the_one_that_waited_too_long() -> None:
+    short, long = job(2, estimated_duration_ms=10, queued_at=NOW), job(1, estimated_duration_ms=99, queued_at=NOW)
+    old = job(3, estimated_duration_ms=999, queued_at=NOW - 31 * 60_000)
+    runtime = runtime_with(worker("w-1"), long, short)
+    runtime.load(TEMPLATES["shortest-job-first"].source)
+    assert runtime.ask(QUESTION).actions[0]["job_id"] == "job-2"
+    runtime.apply([old])
+    assert runtime.ask(QUESTION).actions[0]["job_id"] == "job-3"
+
+
+def test_fair_share_looks_at_the_share_before_the_class() -> None:
+    jobs = [job(1, 1, tenant="served"), job(2, 3, tenant="hungry"), job(3, 0, tenant="served")]
+    tenants = [TenantSet("served", share=0.9), TenantSet("hungry", share=0.1)]
+    runtime = runtime_with(*tenants, worker("w-1", slots=3, slots_free=3), *jobs)
+    runtime.load(TEMPLATES["fair-share"].source)
+    order = [a.get("job_id") for a in runtime.ask(QUESTION).actions[:3]]
+    assert order == ["job-3", "job-2", "job-1"]
+
+
+def test_backfill_fills_the_gap_with_the_largest_that_fits_until_patience_ends() -> None:
+    jobs = [job(1, resources={"cpu": 9}, queued_at=NOW), job(2, resources={"cpu": 1}), job(3, resources={"cpu": 3})]
+    runtime = runtime_with(worker("w-1", slots=2, slots_free=2, resources_free={"cpu": 4}), *jobs)
+    runtime.load(TEMPLATES["backfill"].source)
+    assert [a.get("job_id") for a in runtime.ask(QUESTION).actions[:2]] == ["job-3", "job-2"]
