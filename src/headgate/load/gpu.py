@@ -59,10 +59,13 @@ class GpuProbe:
 
     def __init__(self, gpus: Callable[[], Sequence[Gpu]]) -> None:
         self._gpus = gpus
+        self.latest: tuple[Gpu, ...] = ()
+        """The GPUs as last read; none while they cannot be read."""
 
     def read(self) -> Mapping[str, float]:
         """One reading over all GPUs."""
-        gpus = self._gpus()
+        self.latest = ()
+        self.latest = gpus = tuple(self._gpus())
         if not gpus:
             raise ProbeFailed("the machine shows no GPUs any more")
         return {

@@ -1,4 +1,4 @@
-"""A probe measures something of the machine. Whatever goes wrong with one ends as a signal without a value and a reason.
+"""A probe measures something of the machine. Whatever goes wrong with one ends as a signal with a reason and no value.
 
 A probe may hang: a file system on the network that is gone, a driver that does not return. So each runs in a thread of
 its own, is waited for no longer than its limit, and is not asked again before it has come back.

@@ -7,13 +7,13 @@ again; meanwhile the engine itself notices that nobody speaks to it and grants n
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError, InvalidInput
 from headgate.core.week import PROFILE, WeekLearner
+from headgate.load.loop import Repeating, Wait, repeat, repeat_async
 from headgate.load.probe import LIMIT, Probe, Probes
 from headgate.ports import Clock
 
@@ -54,8 +54,6 @@ class Sampler:
         learner: WeekLearner | None = None,
         held: Callable[[], float] | None = None,
     ) -> None:
-        if poll <= 0:
-            raise InvalidInput("must be greater than zero", field="poll")
         if not probes:
             raise InvalidInput("needs at least one probe", field="probes")
         self.source = source
@@ -69,8 +67,7 @@ class Sampler:
         self._warm_up = warm_up
         self._learner = learner
         self._held = held
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._repeating = Repeating("headgate-sampler", poll, warm_up)
 
     # -- one sample -----------------------------------------------------------------------------------------------
 
@@ -88,8 +85,9 @@ class Sampler:
             if lesson is not None:
                 engine.do(lesson)
         except (HeadgateError, OSError) as error:
-            return self._failed(error)
-        self.problem = None
+            self._failed(error)
+        else:
+            self.problem = None
         return self.rating
 
     async def hand_in_async(self, engine: AsyncDoer) -> float | None:
@@ -100,8 +98,9 @@ class Sampler:
             if lesson is not None:
                 await engine.do(lesson)
         except (HeadgateError, OSError) as error:
-            return self._failed(error)
-        self.problem = None
+            self._failed(error)
+        else:
+            self.problem = None
         return self.rating
 
     def _failed(self, error: Exception) -> None:
@@ -115,40 +114,24 @@ class Sampler:
         body = self._learner.note(self._clock.now(), self.rating, self._held() if self._held is not None else 0.0)
         return None if body is None else c.PutDocument(*PROFILE, body)
 
-    # -- as a thread ----------------------------------------------------------------------------------------------
+    # -- again and again ------------------------------------------------------------------------------------------
 
-    def run(self, engine: Doer, wait: Callable[[float], bool]) -> None:
+    def run(self, engine: Doer, wait: Wait) -> None:
         """Sample until `wait`, called with seconds, answers that it is enough."""
-        if wait(self._warm_up / 1000):
-            return
-        self.hand_in(engine)
-        while not wait(self.poll / 1000):
-            self.hand_in(engine)
+        repeat(lambda: self.hand_in(engine), self.poll, wait, first_after=self._warm_up)
 
     def start(self, engine: Doer) -> None:
-        """Sample in a thread of its own. Starting twice is the same as once."""
-        if self._thread is None:
-            self._stop.clear()
-            arguments = (engine, self._stop.wait)
-            self._thread = threading.Thread(target=self.run, args=arguments, name="headgate-sampler", daemon=True)
-            self._thread.start()
+        """Sample in a thread of its own."""
+        self._repeating.start(lambda: self.hand_in(engine))
 
     def stop(self) -> None:
         """Stop sampling. The source is not withdrawn: an engine that nobody speaks to shall shut its gate."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._repeating.stop()
         self._probes.close()
 
-    # -- as a task ------------------------------------------------------------------------------------------------
-
     async def run_async(self, engine: AsyncDoer, wait: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Sample until cancelled."""
+        """Sample on an event loop until cancelled."""
         try:
-            await wait(self._warm_up / 1000)
-            while True:
-                await self.hand_in_async(engine)
-                await wait(self.poll / 1000)
+            await repeat_async(lambda: self.hand_in_async(engine), self.poll, wait, first_after=self._warm_up)
         finally:
             self._probes.close()
