@@ -98,7 +98,7 @@ class Guarded:
         answer = self._answer
         if not answered or answer is None:
             self._missed += 1
-            times = "" if self._missed == 1 else f", for the {self._missed}th time in a row"
+            times = "" if self._missed == 1 else f" ({self._missed} times in a row)"
             return failed(self.probe, f"it did not answer in time{times}")
         self._missed = 0
         return answer
