@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.load.world import Make, worlds
 
 from headgate.testing import ManualClock
+from tests.load.world import Make, worlds
 
 
 @pytest.fixture

@@ -205,7 +205,7 @@ def test_wsgi_requests_are_in_flight_until_the_body_is_closed() -> None:
         return Body([b"a", b"b"])
 
     statuses: list[str] = []
-    body = WsgiLoad(app, watch, recorder)({}, lambda status, headers: statuses.append(status))
+    body = WsgiLoad(app, watch, recorder)({}, lambda status, _: statuses.append(status))
     assert list(body) == [b"a", b"b"]
     assert recorder._in_flight == 1
     body.close()  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ def test_a_wsgi_application_that_raises_is_an_error_and_raises_still() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        WsgiLoad(app, Watch(), recorder)({}, lambda status, headers: None)
+        WsgiLoad(app, Watch(), recorder)({}, lambda *_: None)
     assert recorder.read()["api_errors"] == 1.0
     assert recorder._in_flight == 0
 
@@ -235,7 +235,7 @@ def test_a_wsgi_body_that_raises_half_way_is_counted_once() -> None:
         yield b"a"
         raise ZeroDivisionError
 
-    body = WsgiLoad(app, Watch(), recorder)({}, lambda status, headers: None)
+    body = WsgiLoad(app, Watch(), recorder)({}, lambda *_: None)
     with pytest.raises(ZeroDivisionError):
         list(body)
     assert sum(part.count for part in recorder._slices) == 1

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.load import trees
 
 from headgate.load.cgroup import Cgroup, CpuUse, MemoryUse
 from headgate.load.host import CpuProbe, MemoryProbe, memory_state
 from headgate.load.probe import ProbeFailed
 from headgate.testing import ManualClock
+from tests.load import trees
 
 MB = 1 << 20
 

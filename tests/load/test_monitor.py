@@ -6,11 +6,11 @@ import logging
 
 import msgspec
 import pytest
-from tests.load.world import Machine, Make
 
 from headgate.core.errors import InvalidInput
 from headgate.core.verify import verify
 from headgate.load import MonitorConfig, SlotHandle
+from tests.load.world import Machine, Make
 
 
 def test_the_defaults_are_those_of_the_source_document() -> None:
@@ -20,7 +20,8 @@ def test_the_defaults_are_those_of_the_source_document() -> None:
 def test_slots_are_handed_out_up_to_the_limit_and_come_back_on_release(make_world: Make) -> None:
     world = make_world(slots=2)
     first, second = world.monitor.acquire_slot("wo-1"), world.monitor.acquire_slot("wo-2")
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert (first.work_order_id, first.acquired_at) == ("wo-1", world.clock.now())
     assert world.monitor.acquire_slot("wo-3") is None
     assert world.monitor.get_available_slots() == 0
@@ -183,7 +184,7 @@ def test_a_listener_that_raises_spoils_nothing_for_the_others(
 ) -> None:
     world = make_world()
     heard = []
-    world.monitor.on("health-changed", lambda report: 1 / 0)
+    world.monitor.on("health-changed", lambda _: 1 / 0)
     world.monitor.on("health-changed", heard.append)
     world.monitor.check_resources()
     assert len(heard) == 1

@@ -11,8 +11,6 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.load import trees
-from tests.load.world import engine_on
 
 from headgate.core import commands as c
 from headgate.core.cluster import Gpu
@@ -28,6 +26,8 @@ from headgate.load.probe import Guarded, Probe, ProbeFailed, Probes, measure
 from headgate.load.sampler import Sampler
 from headgate.system import SystemClock
 from headgate.testing import ManualClock, external
+from tests.load import trees
+from tests.load.world import engine_on
 
 
 class Fake:
@@ -168,8 +168,8 @@ def test_cpu_use_is_that_of_the_cores_we_may_run_on(monkeypatch: pytest.MonkeyPa
         return psutil._pslinux.scputimes(user, 0, 0, idle, 0, 0, 0, 0, 0, 0)
 
     times = [core(0, 0), core(0, 0)]
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1})
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: list(times))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1})
+    monkeypatch.setattr(psutil, "cpu_times", lambda **_: list(times))
     probe = CpuProbe(clock, Cgroup(Path("/")))
     monkeypatch.setattr(probe, "_cgroup", SimpleNamespace(cpu=lambda: None))
     times[:] = [core(10, 0), core(3, 7)]
@@ -184,9 +184,9 @@ def test_a_full_disk_is_full_by_bytes_or_by_files(monkeypatch: pytest.MonkeyPatc
             f_blocks=100, f_bfree=blocks, f_bavail=blocks, f_files=100, f_ffree=files, f_favail=files
         )
 
-    monkeypatch.setattr("os.statvfs", lambda path: disk(40, 90))
+    monkeypatch.setattr("os.statvfs", lambda _: disk(40, 90))
     assert DiskProbe().read() == {"disk": pytest.approx(0.6)}
-    monkeypatch.setattr("os.statvfs", lambda path: disk(40, 5))
+    monkeypatch.setattr("os.statvfs", lambda _: disk(40, 5))
     assert DiskProbe().read() == {"disk": pytest.approx(0.95)}
 
 
@@ -218,8 +218,8 @@ def test_the_fullest_link_decides_and_links_that_vanish_are_a_failure(
 ) -> None:
     sent = {"eth0": 0, "eth1": 0}
     up = SimpleNamespace(isup=True, speed=1_000)
-    monkeypatch.setattr(psutil, "net_if_stats", lambda: {name: up for name in sent})
-    counters = lambda pernic: {n: SimpleNamespace(bytes_recv=0, bytes_sent=v) for n, v in sent.items()}  # noqa: E731
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: dict.fromkeys(sent, up))
+    counters = lambda **_: {n: SimpleNamespace(bytes_recv=0, bytes_sent=v) for n, v in sent.items()}  # noqa: E731
     monkeypatch.setattr(psutil, "net_io_counters", counters)
     probe = NetworkProbe(clock)
     clock.advance(2_000)

@@ -7,8 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from tests.load.test_probes import Fake
-from tests.load.world import engine_on
 
 from headgate.bootstrap import host_sampler, pool_agent
 from headgate.core import commands as c
@@ -27,6 +25,8 @@ from headgate.ports import CommitFailed
 from headgate.stores.memory import MemoryStore
 from headgate.system import stopwatch
 from headgate.testing import ManualClock, SeededChance, external, job
+from tests.load.test_probes import Fake
+from tests.load.world import engine_on
 
 CLOSED = 10.0
 
@@ -81,7 +81,8 @@ def test_the_rating_rises_at_once_and_falls_with_its_half_life(clock: ManualCloc
     for _ in range(5):
         clock.advance(5_000)
         rating = sampler.hand_in(engine)
-    assert rating is not None and rating < 2
+    assert rating is not None
+    assert rating < 2
     assert engine.ask(GetStatus()).usable_units > 60
     sampler.stop()
 
@@ -210,7 +211,8 @@ def test_a_machine_whose_probe_fails_takes_no_work_and_says_why(clock: ManualClo
     agent.hand_in(engine)
     engine.do(c.Submit((c.NewJob("j", job("j")),)))
     reason = engine.ask(Explain("j")).reasons[0].detail()
-    assert "pool lab is busy" in reason and "gone" in reason
+    assert "pool lab is busy" in reason
+    assert "gone" in reason
     probe.answer = 0.1
     clock.advance(5_000)
     agent.hand_in(engine)
@@ -251,7 +253,8 @@ def test_the_agent_of_this_machine_is_wired(clock: ManualClock) -> None:
     agent = pool_agent("here", units=4)
     report = agent.report()
     assert report.id == "here"
-    assert report.busy is not None and 0 <= report.busy <= 10
+    assert report.busy is not None
+    assert 0 <= report.busy <= 10
     agent.stop()
 
 

@@ -61,5 +61,5 @@ def limit1(
 
 
 def pressure(folder: Path, kind: str, total: int, average: float = 0.0) -> Path:
-    text = f"some avg10={average:.2f} avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-    return write(folder, kind, text)
+    rest = "avg60=0.00 avg300=0.00"
+    return write(folder, kind, f"some avg10={average:.2f} {rest} total={total}\nfull avg10=0.00 {rest} total=0\n")

@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.load.world import Make, worlds
 
 from headgate.bootstrap import pull_scheduler
 from headgate.core.errors import InvalidInput
 from headgate.core.verify import verify
 from headgate.load import MonitorConfig
 from headgate.worker import PullConfig, WorkOrder
+from tests.load.world import Make, worlds
 
 
 @pytest.fixture
 def make_world() -> Iterator[Make]:
     yield from worlds()
+
+
+def idle(*_: object) -> None:
+    """A handler that returns at once and keeps its slot."""
 
 
 def claimed(world: Any) -> list[str]:
@@ -34,7 +38,7 @@ def test_the_defaults_are_those_of_the_source_document() -> None:
 
 def test_work_is_claimed_when_a_slot_is_free(make_world: Make) -> None:
     world = make_world()
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     world.scheduler.start(thread=False)
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.poll()
@@ -67,7 +71,7 @@ def test_four_orders_on_two_slots_run_two_and_two(make_world: Make) -> None:
 
 def test_urgent_work_goes_first_when_priorities_are_enabled(make_world: Make) -> None:
     world = make_world(priority_enabled=True)
-    world.scheduler.set_execution_handler(lambda order, slot: world.monitor.release_slot(slot))
+    world.scheduler.set_execution_handler(lambda _, slot: world.monitor.release_slot(slot))
     world.scheduler.enqueue(WorkOrder("low", priority=1))
     world.scheduler.enqueue(WorkOrder("high", priority=10))
     world.scheduler.enqueue(WorkOrder("medium", priority=5))
@@ -102,7 +106,8 @@ def test_a_work_order_can_be_taken_out_of_the_queue(make_world: Make) -> None:
     for number in range(3):
         world.scheduler.enqueue(WorkOrder(f"wo-{number}", data=number))
     taken = world.scheduler.dequeue("wo-1")
-    assert taken is not None and taken.data == 1
+    assert taken is not None
+    assert taken.data == 1
     assert world.scheduler.dequeue("wo-1") is None
     assert world.scheduler.dequeue("nobody") is None
     assert [order.id for order in world.scheduler.get_queued_work_orders()] == ["wo-0", "wo-2"]
@@ -110,7 +115,7 @@ def test_a_work_order_can_be_taken_out_of_the_queue(make_world: Make) -> None:
 
 def test_a_work_order_that_was_claimed_can_no_longer_be_taken_out(make_world: Make) -> None:
     world = make_world()
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.start(thread=False)
     assert world.scheduler.dequeue("wo-1") is None
@@ -128,7 +133,7 @@ def test_an_empty_queue_is_told_and_nothing_is_claimed_without_a_handler(make_wo
 
 def test_nothing_is_claimed_before_start_or_after_stop(make_world: Make) -> None:
     world = make_world()
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.poll()
     assert claimed(world) == []
@@ -152,7 +157,7 @@ def test_a_priority_that_is_no_number_is_refused_by_field(make_world: Make) -> N
 
 def test_starts_keep_their_distance(make_world: Make) -> None:
     world = make_world(slots=4, stagger_delay_ms=5_000)
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     for number in range(3):
         world.scheduler.enqueue(WorkOrder(f"wo-{number}"))
     world.scheduler.start(thread=False)
@@ -172,7 +177,7 @@ def test_starts_keep_their_distance(make_world: Make) -> None:
 
 def test_critical_memory_pauses_claims_and_they_resume_by_themselves(make_world: Make) -> None:
     world = make_world()
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     world.machine.used = 0.95
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.start(thread=False)
@@ -205,7 +210,7 @@ class Stubborn:
 
 def test_a_failed_claim_releases_the_slot_and_puts_the_order_back_at_the_head(make_world: Make) -> None:
     world = make_world(slots=2)
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     machine = Stubborn(refusals=1)
     world.scheduler.enqueue(WorkOrder("stubborn", state_machine=machine))
     world.scheduler.enqueue(WorkOrder("next"))
@@ -221,7 +226,7 @@ def test_a_failed_claim_releases_the_slot_and_puts_the_order_back_at_the_head(ma
 
 def test_a_handler_that_raises_gives_its_slot_back(make_world: Make) -> None:
     world = make_world(slots=1)
-    world.scheduler.set_execution_handler(lambda order, slot: 1 / 0)  # type: ignore[arg-type,return-value]
+    world.scheduler.set_execution_handler(lambda *_: 1 / 0)  # type: ignore[arg-type,return-value]
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.start(thread=False)
     world.run_spawned()
@@ -231,7 +236,7 @@ def test_a_handler_that_raises_gives_its_slot_back(make_world: Make) -> None:
 
 def test_slots_are_renewed_while_the_handler_works_and_leak_when_it_forgets_them(make_world: Make) -> None:
     world = make_world(slots=1)
-    world.scheduler.set_execution_handler(lambda order, slot: None)
+    world.scheduler.set_execution_handler(idle)
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.start(thread=False)
     for _ in range(12):

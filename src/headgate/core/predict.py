@@ -152,6 +152,8 @@ class Predictor:
         self._notice_late(now)
         statement = self._stated[job_id] = self._statement(state, job, now)
         heapq.heappush(self._due, (statement.estimate.high, job_id))
+        if len(self._due) > 2 * MOST_STATED:  # mostly of jobs that have started or gone
+            self._due = sorted((known.estimate.high, id_) for id_, known in self._stated.items())
         self.accuracy = msgspec.structs.replace(self.accuracy, stated=self.accuracy.stated + 1)
         return statement.estimate
 
@@ -256,12 +258,16 @@ def guess_wait(state: State, job: Job, now: int, runs: RunTimes) -> float:
     passed = 0.0
     for _ in range(_ENDS):
         for waiting in ahead:
+            if not waiting.count or waiting.units > units or waiting.slots > slots:
+                continue
             fits = min(waiting.count, _times(units, waiting.units), _times(slots, waiting.slots))
             for _ in range(fits):
                 heapq.heappush(ends, (passed + waiting.run, waiting.units, waiting.slots))
             waiting.count -= fits
             units -= fits * waiting.units
             slots -= fits * waiting.slots
+            if not slots:  # nothing more fits but what needs no worker, which is rare
+                break
         if (needs <= units and takes <= slots) or not ends:
             return passed
         passed, freed, left = heapq.heappop(ends)

@@ -1,6 +1,6 @@
 """Forecasting beside the work: what happens teaches the predictor, and some of the jobs that wait are bet upon.
 
-Everybody who asks gets an estimate. Those that are held against what happens are a sample, a few a second at most, so
+Everybody who asks gets an estimate. Those that are held against what happens are a sample, two a second at most, so
 that a flood of submissions pays nothing for them.
 """
 
@@ -19,9 +19,9 @@ from headgate.core.states import JobState
 from headgate.engine.writer import Writer
 from headgate.ports import EndedJob
 
-EVERY = 250
+EVERY = 1_000
 """Milliseconds between two rounds of statements."""
-AT_ONCE = 4
+AT_ONCE = 2
 _CANDIDATES = 64
 _WARM = 2_000
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
