@@ -75,9 +75,7 @@ def main() -> None:
         poll = polling(clock, engine)
         share = poll / (POLL / 1000)
         verdict = "reached" if share < GOAL else "MISSED"
-        print(
-            f"one poll: {poll * 1e3:.2f} ms of CPU time = {share:.3%} of a core at the default poll (goal 1 %: {verdict})"
-        )
+        print(f"one poll: {poll * 1e3:.2f} ms of CPU time, {share:.3%} of a core at the default poll (1 %: {verdict})")
         print(f"one request of an application: {observing() * 1e6:.2f} us")
         engine.do(c.RegisterWorker(WorkerSpec("w", slots=16)))
         for queued in (1_000, 100_000):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from headgate.core import commands as c
 from headgate.core.predict import MOST_STATED, MOST_TYPES, Predictor, RunTimes
 from headgate.testing import Harness, job, worker
@@ -134,7 +136,7 @@ def test_memory_is_bounded_by_types_and_by_statements() -> None:
     assert "type-0" not in runs._by_type
     predictor, h = taught(), busy_harness()
     h.submit(job("a"))
-    predictor._stated = dict.fromkeys((str(number) for number in range(MOST_STATED)), None)  # type: ignore[arg-type]
+    predictor._stated.update(dict.fromkeys(map(str, range(MOST_STATED)), cast("Any", None)))
     assert predictor.state(h.state, "a", h.now) is None
 
 

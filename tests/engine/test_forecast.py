@@ -59,9 +59,9 @@ def test_both_travel_through_the_socket() -> None:
     clock = ManualClock()
     engine, _ = engine_with_forecast(MemoryDisk(), clock)
     submit(engine, "a")
-    for question in (Explain("a"), GetStatus()):
-        answer = engine.ask(question)
-        assert decode_answer(question, encode_reply(answer)) == answer
+    explanation, status = engine.ask(Explain("a")), engine.ask(GetStatus())
+    assert decode_answer(Explain("a"), encode_reply(explanation)) == explanation
+    assert decode_answer(GetStatus(), encode_reply(status)) == status
 
 
 def test_a_flood_is_sampled() -> None:

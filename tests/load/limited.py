@@ -78,11 +78,11 @@ def main(groups: list[str]) -> None:
     burner.kill()
     burner.wait()
     burner.stdout.close()
-    for polls in range(1, 9):
+    polls = 0
+    while polls < 8 and state_of(engine, "during") != "leased":
+        polls += 1
         pause.wait(POLL)
         sampler.hand_in(engine)
-        if state_of(engine, "during") == "leased":
-            break
     engine.do(c.Complete(lease.id, lease.token))
     say("over", engine, before=state_of(engine, "before"), during=state_of(engine, "during"), polls=polls)
     sampler.stop()

@@ -183,7 +183,7 @@ def test_a_listener_that_raises_spoils_nothing_for_the_others(
     make_world: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
-    heard = []
+    heard: list[object] = []
     world.monitor.on("health-changed", lambda _: 1 / 0)
     world.monitor.on("health-changed", heard.append)
     world.monitor.check_resources()

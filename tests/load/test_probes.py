@@ -35,7 +35,7 @@ class Fake:
 
     def __init__(self, answer: Any = 0.1, signal: str = "cpu") -> None:
         self.name = signal
-        self.signals = (signal,)
+        self.signals: tuple[str, ...] = (signal,)
         self.answer = answer
         self.hold: threading.Event | None = None
         self.entered = threading.Event()

@@ -22,6 +22,13 @@ from tests.load.world import engine_on
 
 ROOT = Path(__file__).parents[2]
 MB = 1 << 20
+EATER = """
+import sys
+held = bytearray(int(sys.argv[1]))
+held[::4096] = b"x" * len(held[::4096])
+print("full", flush=True)
+sys.stdin.read()
+"""
 
 
 def _own_groups() -> dict[str, Path]:
@@ -90,7 +97,7 @@ def test_a_burning_process_stops_new_leases_within_two_polls_and_its_end_lets_th
 def test_a_process_that_fills_memory_raises_the_rating_within_two_polls(clock: ManualClock) -> None:
     cgroup = Cgroup()
     before = memory_state(cgroup)
-    eaten = min(1_000 * MB, before.available // 4)
+    eaten = min(2_000 * MB, before.available // 4)  # far more than others on the machine may take or free meanwhile
     if eaten < 200 * MB:
         pytest.skip(f"REAL LOAD NOT TESTED: only {before.available // MB} MB of memory are available")
     share = eaten / before.total
@@ -98,19 +105,20 @@ def test_a_process_that_fills_memory_raises_the_rating_within_two_polls(clock: M
     settings = Settings(signals={"memory": band}, fall_half_life=1, recalculate=1)
     engine = engine_on(clock, settings)
     sampler = Sampler([MemoryProbe(cgroup)], clock)
-    assert sampler.hand_in(engine) == 0.0
-    script = f"import sys\nheld = bytearray({eaten})\nheld[::4096] = b'x' * len(held[::4096])\nprint('full', flush=True)\nsys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as eater:
+    assert (sampler.hand_in(engine) or 0) < 5
+    with subprocess.Popen(
+        [sys.executable, "-c", EATER, str(eaten)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as eater:
         assert eater.stdout is not None
         assert eater.stdin is not None
         assert eater.stdout.readline() == b"full\n"
         clock.advance(5_000)
-        assert sampler.hand_in(engine) == 10.0
-        engine.do(c.Submit((c.NewJob("j", external("j")),)))
+        assert (sampler.hand_in(engine) or 0) > 7
+        engine.do(c.Submit((c.NewJob("j", external("j", units=40)),)))
         assert engine.read(lambda state: state.jobs["j"].lease) is None
         eater.stdin.close()
         eater.wait()
     clock.advance(5_000)
-    assert sampler.hand_in(engine) == 0.0
+    assert (sampler.hand_in(engine) or 0) < 5
     assert engine.read(lambda state: state.jobs["j"].lease) is not None
     sampler.stop()

@@ -226,7 +226,7 @@ def test_a_failed_claim_releases_the_slot_and_puts_the_order_back_at_the_head(ma
 
 def test_a_handler_that_raises_gives_its_slot_back(make_world: Make) -> None:
     world = make_world(slots=1)
-    world.scheduler.set_execution_handler(lambda *_: 1 / 0)  # type: ignore[arg-type,return-value]
+    world.scheduler.set_execution_handler(lambda *_: 1 / 0)  # type: ignore[arg-type]
     world.scheduler.enqueue(WorkOrder("wo-1"))
     world.scheduler.start(thread=False)
     world.run_spawned()

@@ -34,7 +34,7 @@ SIGNALS = {
     "api_inflight": Threshold(50, 500, 1e9),
     "api_errors": Threshold(0.02, 0.25, 1.0),
 }
-"""Default thresholds: shares are 0..1, `cpu` is load per core, latency is the p95 in seconds."""
+"""Default thresholds: shares are 0..1, `cpu` is the share of the cores in use, latency is the p95 in seconds."""
 
 
 class Window(msgspec.Struct, frozen=True):
