@@ -9,6 +9,7 @@ from headgate.core.cluster import Gpu
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.week import PROFILE, WeekLearner, decode_week
+from headgate.engine.errors import EngineStopped
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.load.api import RECORDER
@@ -56,8 +57,15 @@ def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> Share
     """An engine in memory for slots and work orders, running."""
     store = MemoryStore()
     engine = SharedEngine(Writer(store, OnRequest(), SystemChance(), slot_settings(monitor, pull)), clock).start()
-    keep = Retention(jobs=_KEEP, journal=_KEEP)
-    Repeating("headgate-tidy", _TIDY, _TIDY).start(lambda: engine.read(lambda _: store.compact(clock.now(), keep)))
+    keep, tidying = Retention(jobs=_KEEP, journal=_KEEP), Repeating("headgate-tidy", _TIDY, _TIDY)
+
+    def tidy() -> None:
+        try:
+            engine.read(lambda _: store.compact(clock.now(), keep))
+        except EngineStopped:
+            tidying.stop()
+
+    tidying.start(tidy)
     return engine
 
 

@@ -276,3 +276,19 @@ def test_threads_and_coroutines_run_real_work_orders_by_themselves() -> None:
     assert sorted(done) == [f"wo-{number}" for number in range(5)]
     assert max(most) <= 2
     monitor.engine.stop()
+
+
+def test_a_loop_outlives_an_engine_that_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = pull_scheduler(MonitorConfig(poll_interval_ms=1), PullConfig(poll_interval_ms=1))
+    monitor: Any = scheduler.monitor
+    monitor.engine.stop()
+    seen = threading.Event()
+    with caplog.at_level("ERROR"):
+        monitor._poll()
+        scheduler.start()
+        scheduler.on("queue-empty", seen.set)
+        scheduler._wake.set()
+        while not [record for record in caplog.records if record.name == "headgate.worker.pull"]:
+            seen.wait(0.01)
+        scheduler.stop()
+    assert "the next poll tries again" in caplog.text

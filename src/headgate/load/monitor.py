@@ -16,7 +16,7 @@ import msgspec
 from headgate.core import commands as c
 from headgate.core.actions import AnyReason, Dispatch
 from headgate.core.cluster import PoolReport, WorkerSpec
-from headgate.core.errors import NotFound, StaleLease
+from headgate.core.errors import HeadgateError, NotFound, StaleLease
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.notify import Listener, Notifier
@@ -80,7 +80,7 @@ class ResourceMonitor:
 
     def start(self) -> None:
         """Look at once, and then at every poll."""
-        self._repeating.start(self.check_resources)
+        self._repeating.start(self._poll)
 
     def stop(self) -> None:
         """Look no more; slots that are out stay out until they are released or their lease runs out."""
@@ -93,6 +93,12 @@ class ResourceMonitor:
     def off(self, event: str, listener: Listener) -> None:
         """Listen no more."""
         self._notifier.off(event, listener)
+
+    def _poll(self) -> None:
+        try:
+            self.check_resources()
+        except HeadgateError:
+            _log.exception("the engine could not be asked; the next poll tries again")
 
     def check_resources(self) -> HealthReport:
         """Look at the machine and the slots; tell what has changed."""

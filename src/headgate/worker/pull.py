@@ -17,7 +17,7 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.actions import Reason, Stagger
-from headgate.core.errors import InvalidInput, QueueFull
+from headgate.core.errors import HeadgateError, InvalidInput, QueueFull
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.notify import Listener, Notifier
@@ -206,7 +206,10 @@ class PullScheduler:
         while self._running or self._busy:
             self._wake.wait(pause)
             self._wake.clear()
-            self.poll()
+            try:
+                self.poll()
+            except HeadgateError:
+                _log.exception("the engine could not be asked; the next poll tries again")
 
     # -- the queue ------------------------------------------------------------------------------------------------
 
