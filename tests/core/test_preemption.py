@@ -76,7 +76,7 @@ def test_no_more_are_stopped_than_needed() -> None:
         ]
     )
     h.cycle()
-    for name in ("one", "two", "seven"):
+    for name in ("seven", "two", "one"):
         h.start(name)
         h.clock.advance(10)
     urgent(h, units=7)

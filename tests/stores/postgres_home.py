@@ -119,11 +119,18 @@ class Link:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
-                for relay in (self._requests, self._replies):
-                    thread = Thread(target=relay, args=(client, server))
-                    self._threads.append(thread)
-                    thread.start()
+                self._serve(client)
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self._server)
+        except OSError:
+            self._hang_up(client)
+            return
+        for relay in (self._requests, self._replies):
+            thread = Thread(target=relay, args=(client, server))
+            self._threads.append(thread)
+            thread.start()
 
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):

@@ -73,13 +73,13 @@ def test_a_commit_waits_for_a_server_that_is_down(postgres_home: PostgresHome) -
 
 def test_killed_backends_cost_no_commit_and_repeat_none(postgres_home: PostgresHome) -> None:
     writer = Writer(postgres_home.store("leader"))
-    for seq in range(1, 151):
+    for seq in range(1, 101):
         writer.store.write(writer.batch(jobs=[job_row(seq)], journal=b"x"))
         if seq % 5 == 0:
             postgres_home.end_backend(writer.store)  # type: ignore[arg-type]
         writer.store.seal()
-    assert seqs(writer) == list(range(1, 151))
-    assert postgres_home.sql("SELECT commits, number, epoch FROM meta") == [(150, 150, writer.mark.epoch)]
+    assert seqs(writer) == list(range(1, 101))
+    assert postgres_home.sql("SELECT commits, number, epoch FROM meta") == [(100, 100, writer.mark.epoch)]
 
 
 def test_questions_survive_killed_backends(postgres_home: PostgresHome) -> None:

@@ -134,6 +134,8 @@ def test_a_witness_notices_a_lost_job_and_an_end_undone() -> None:
     with pytest.raises(InvariantBroken, match="was cancelled and is queued"):
         h.witness.saw(h.state, [], h.now)
     h.state.job("a").state = JobState.CANCELLED
+    with pytest.raises(InvariantBroken, match="ended again"):
+        h.witness.saw(h.state, [e.JobCancelled(h.now, "a")], h.now)
     del h.state.jobs["a"]
     with pytest.raises(InvariantBroken, match="lost"):
         h.witness.saw(h.state, [], h.now)

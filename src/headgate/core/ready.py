@@ -92,7 +92,7 @@ class Bucket:
         rank, line = job.kind.of.rank, self._line
         if not line or ((last := line[-1]).seq < job.seq and last.kind.of.rank >= rank):
             line.append(job)
-            return False
+            return len(line) == 1 and bool(self._strays)  # first in the line, perhaps before those that came back
         self._entered += 1
         heapq.heappush(self._strays, (-rank, job.seq, self._entered, job))
         return True

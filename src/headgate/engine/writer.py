@@ -42,7 +42,7 @@ class Group:
         self.batch: Batch | None = None
 
 
-def _moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
+def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
     return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
 
@@ -187,7 +187,7 @@ class Writer:
                 break
             scheduled = self.dispose(actions, now)
             granted += len(scheduled.granted)
-            if not _moved_on(actions, scheduled):
+            if not moved_on(actions, scheduled):
                 break
         return granted
 

@@ -9,9 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.core.errors import InvariantBroken
-from headgate.core.events import Event, JobsForgotten, JobSubmitted, LeaseGranted
+from headgate.core.events import (
+    AttemptFailed,
+    DeadlineMissed,
+    DependencyFailed,
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobsForgotten,
+    JobSubmitted,
+    LeaseExpired,
+    LeaseGranted,
+)
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
+
+
+def ending(event: Event) -> tuple[str, JobState] | None:
+    """Which job the event brought to an end, and to which."""
+    match event:
+        case JobCompleted():
+            return event.job_id, JobState.COMPLETED
+        case AttemptFailed(retry_at=None):
+            return event.job_id, JobState.FAILED
+        case LeaseExpired(retry_at=None):
+            return event.job_id, JobState.EXPIRED
+        case DependencyFailed():
+            return event.id, JobState.FAILED
+        case DeadlineMissed():
+            return event.id, JobState.EXPIRED
+        case JobCancelled():
+            return event.id, JobState.CANCELLED
+    return None
 
 
 class Witness:
@@ -35,6 +64,8 @@ class Witness:
                     self.submitted.add(event.id)
                 case JobsForgotten():
                     self._forget(event.ids)
+                case _:
+                    self._end(event)
         if granted:
             self._within_capacity(state, now)
         self._ends_are_ends(state)
@@ -52,6 +83,15 @@ class Witness:
         if state.settings.fixed_busy is None and (state.load.busy >= 10 or state.load.stale(now, state.settings)):
             raise InvariantBroken("a lease was granted while the gate was shut")
 
+    def _end(self, event: Event) -> None:
+        ended = ending(event)
+        if ended is None:
+            return
+        job_id, end = ended
+        if job_id in self.ended:
+            raise InvariantBroken(f"job {job_id} was {self.ended[job_id]} and ended again as {end}")
+        self.ended[job_id] = end
+
     def _forget(self, ids: Iterable[str]) -> None:
         for job_id in ids:
             if job_id not in self.ended:
@@ -63,7 +103,9 @@ class Witness:
             job = state.jobs.get(job_id)
             if job is not None and job.state is not end:
                 raise InvariantBroken(f"job {job_id} was {end} and is {job.state}")
-        self.ended |= {job.id: job.state for job in state.jobs.values() if job.state in TERMINAL}
+        for job in state.jobs.values():
+            if job.state in TERMINAL and job.id not in self.ended:
+                raise InvariantBroken(f"job {job.id} is {job.state} and no event says so")
 
     def _nothing_lost(self, state: State) -> None:
         lost = self.submitted - self.forgotten - state.jobs.keys()

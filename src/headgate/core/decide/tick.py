@@ -104,9 +104,13 @@ def _restand(turn: Turn) -> None:
 
 def _miss_signs_of_life(turn: Turn) -> None:
     state, now, settings = turn.state, turn.now, turn.state.settings
-    for worker in state.workers.values():
-        if worker.status in ("ready", "draining") and now - worker.last_seen > settings.worker_silence:
+    for worker in list(state.workers.values()):
+        if now - worker.last_seen <= settings.worker_silence:
+            continue
+        if worker.status == "ready":
             turn.emit(e.WorkerChanged(now, worker.id, "offline", "it fell silent"))
+        elif worker.status == "starting" and not worker.leases:  # it was asked for and never came
+            turn.emit(e.WorkerRemoved(now, worker.id))
     for pool_id, pool in list(state.pools.items()):
         status = _pool_status(state, now, pool.last_report)
         if status != pool.status:

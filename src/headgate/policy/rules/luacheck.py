@@ -46,7 +46,7 @@ def _problem(text: str) -> LuaSyntaxProblem | None:
 @cache
 def _loader() -> Any:
     # imported late: most policies hold no raw Lua, and the schema alone should not need a runtime
-    from lupa import luajit21  # type: ignore[import-untyped]  # noqa: PLC0415
+    from lupa import luajit21  # noqa: PLC0415
 
     runtime = luajit21.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
     return runtime.execute(

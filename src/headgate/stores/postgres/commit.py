@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from headgate.ports import Batch, JournalRow
+from headgate.stores.postgres.arrays import pack_int
 from headgate.stores.postgres.tables import (
     ALL,
     DOCUMENT,
@@ -24,20 +25,25 @@ from headgate.stores.postgres.tables import (
 )
 
 _FENCE = """WITH fence AS (
-    UPDATE meta SET number = %b, seq = %b, tokens = %b, low_water = %b, indexed = coalesce(%b, indexed),
-        commits = commits + 1, heartbeat = clock_timestamp()
-    WHERE epoch = %b AND commits = %b RETURNING 1
+    UPDATE meta SET number = {}::bigint, seq = {}::bigint, tokens = {}::bigint, low_water = {}::bigint,
+        indexed = coalesce({}::bigint, indexed), commits = commits + 1, heartbeat = clock_timestamp()
+    WHERE epoch = {}::bigint AND commits = {}::bigint RETURNING 1
 )"""
 _BEHIND_FENCE = "EXISTS (SELECT FROM fence)"
+_NOTIFY = "SELECT pg_notify({}::text, {}::text) FROM fence"
 
 
 class Prepared(NamedTuple):
-    """A statement with its parameters, all but the number of commits before it and the channel to notify."""
+    """A statement with its parameters."""
 
     statement: bytes
     mark: tuple[int | None, ...]
     columns: list[bytes]
-    number: int
+
+    def parameters(self, commits: int, channel: str) -> list[bytes | None]:
+        """All of them in the binary format; the fence also wants to know how many commits there were before."""
+        number = str(self.mark[0]).encode()
+        return [*map(pack_int, self.mark), pack_int(commits), *self.columns, channel.encode(), number]
 
 
 class Pending:
@@ -95,7 +101,7 @@ class Pending:
         columns = [column for table in filled for column in table.pack(self._rows[table].values())]
         columns += [column for table in emptied for column in table.pack_keys(self._gone[table])]
         mark = (batch.number, batch.seq, batch.tokens, batch.low_water, self._indexed, batch.epoch)
-        return Prepared(_statement(tuple(filled), tuple(emptied)), mark, columns, batch.number)
+        return Prepared(_statement(tuple(filled), tuple(emptied)), mark, columns)
 
 
 @cache
@@ -103,23 +109,24 @@ def _statement(filled: tuple[Table, ...], emptied: tuple[Table, ...]) -> bytes:
     parts = [_FENCE]
     parts += [f"put_{table.name} AS ({_upsert(table)})" for table in filled]
     parts += [f"drop_{table.name} AS ({_delete(table)})" for table in emptied]
-    return (",\n".join(parts) + "\nSELECT pg_notify(%b, %b) FROM fence").encode()
+    text = ",\n".join(parts) + "\n" + _NOTIFY
+    return text.format(*(f"${number}" for number in range(1, text.count("{}") + 1))).encode()
 
 
 def _upsert(table: Table) -> str:
-    arrays = ", ".join(f"%b::{kind}[]" for kind in table.types)
+    arrays = ", ".join(f"{{}}::{kind}[]" for kind in table.types)
     columns, keys = table.select(), ", ".join(table.key)
     changes = ", ".join(f"{column} = excluded.{column}" for column in table.columns[table.key_length :])
     return (
-        f"INSERT INTO {table.name} ({columns}) SELECT new.* FROM unnest({arrays}) AS new({columns}) "  # noqa: S608  names from the list of tables
+        f"INSERT INTO {table.name} ({columns}) SELECT new.* FROM unnest({arrays}) AS new({columns}) "
         f"WHERE {_BEHIND_FENCE} ON CONFLICT ({keys}) DO UPDATE SET {changes}"
     )
 
 
 def _delete(table: Table) -> str:
-    arrays = ", ".join(f"%b::{kind}[]" for kind in table.types[: table.key_length])
+    arrays = ", ".join(f"{{}}::{kind}[]" for kind in table.types[: table.key_length])
     same = " AND ".join(f"{table.name}.{column} = gone.{column}" for column in table.key)
     return (
-        f"DELETE FROM {table.name} USING unnest({arrays}) AS gone({', '.join(table.key)}) "  # noqa: S608  names from the list of tables
+        f"DELETE FROM {table.name} USING unnest({arrays}) AS gone({', '.join(table.key)}) "
         f"WHERE {same} AND {_BEHIND_FENCE}"
     )

@@ -18,8 +18,8 @@ import psycopg
 
 from headgate.ports import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from headgate.stores.postgres.address import Address, parse_address
+from headgate.stores.postgres.connecting import Connection, connect, describe, unavailable
 from headgate.stores.postgres.schema import LATEST, migrate, version_of
-from headgate.stores.postgres.session import Connection, connect, describe, unavailable
 from headgate.stores.postgres.tables import ALL
 
 FORMAT: Final = b"headgate copy of a postgres store, format 1\n"
@@ -65,7 +65,7 @@ def _write(conn: Connection, out: gzip.GzipFile) -> None:
         listed = ", ".join(columns)
         out.write(f"{table} ({listed})\n".encode())
         cursor = conn.cursor()
-        with cursor.copy(f"COPY (SELECT {listed} FROM {table}) TO STDOUT".encode()) as copy:  # noqa: S608  our own names
+        with cursor.copy(f"COPY (SELECT {listed} FROM {table}) TO STDOUT".encode()) as copy:
             for chunk in copy:
                 out.write(chunk)
         rows += cursor.rowcount

@@ -20,8 +20,8 @@ _CLASS: Final = "coalesce(status.job_class, job.job_class)"
 _FROM: Final = """job LEFT JOIN status ON status.seq = job.seq LEFT JOIN lease ON lease.seq = job.seq
     LEFT JOIN history ON history.seq = job.seq"""
 _PARTS: Final = (JOB, STATUS, LEASE, HISTORY)
-_VIEW: Final = f"SELECT {_STATE}, {', '.join(part.select(part.name) for part in _PARTS)} FROM {_FROM}"  # noqa: S608
-_COUNTS: Final = f"SELECT {_STATE}, {_CLASS}, count(*) FROM {_FROM} GROUP BY 1, 2"  # noqa: S608
+_VIEW: Final = f"SELECT {_STATE}, {', '.join(part.select(part.name) for part in _PARTS)} FROM {_FROM}"
+_COUNTS: Final = f"SELECT {_STATE}, {_CLASS}, count(*) FROM {_FROM} GROUP BY 1, 2"
 
 Conditions = list[tuple[str, Any]]
 
@@ -61,13 +61,13 @@ def get_job(readers: Readers, job_id: str) -> JobView | None:
 
 def states_of(readers: Readers, job_ids: Iterable[str]) -> dict[str, JobState]:
     """The states of those jobs that exist."""
-    statement = f"SELECT job.id, {_STATE} FROM {_FROM} WHERE job.id = ANY(%s)"  # noqa: S608
+    statement = f"SELECT job.id, {_STATE} FROM {_FROM} WHERE job.id = ANY(%s)"
     return {job_id: JobState(state) for job_id, state in readers.ask(statement, [list(job_ids)])}
 
 
 def find_key(readers: Readers, tenant: str, key: str) -> JobRow | None:
     """The last job of a tenant that was submitted with that key."""
-    statement = f"SELECT {JOB.select()} FROM job WHERE tenant = %s AND key = %s ORDER BY seq DESC LIMIT 1"  # noqa: S608
+    statement = f"SELECT {JOB.select()} FROM job WHERE tenant = %s AND key = %s ORDER BY seq DESC LIMIT 1"
     rows = readers.ask(statement, [tenant, key])
     return JobRow(*rows[0]) if rows else None
 
@@ -80,13 +80,13 @@ def counts(readers: Readers) -> dict[tuple[JobState, int], int]:
 def events_of(readers: Readers, job_id: str, after: int, limit: int) -> list[EventRow]:
     """A job's history, oldest first."""
     statement = f"""SELECT {EVENT.select("event")} FROM event JOIN job ON job.seq = event.job_seq
-        WHERE job.id = %s AND number > %s ORDER BY number LIMIT %s"""  # noqa: S608
+        WHERE job.id = %s AND number > %s ORDER BY number LIMIT %s"""
     return [EventRow(*row) for row in readers.ask(statement, [job_id, after, limit])]
 
 
 def journal(readers: Readers, after: int) -> Iterator[JournalRow]:
     """Oldest first, in pages: a reader that dawdles holds no transaction open."""
-    statement = f"SELECT {JOURNAL.select()} FROM journal WHERE number > %s ORDER BY number LIMIT {PAGE}"  # noqa: S608
+    statement = f"SELECT {JOURNAL.select()} FROM journal WHERE number > %s ORDER BY number LIMIT {PAGE}"
     while page := readers.ask(statement, [after]):
         yield from (JournalRow(*row) for row in page)
         after = page[-1][0]
@@ -97,7 +97,7 @@ def records(readers: Readers, kind: str, since: int, until: int | None, key: str
     wanted = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
     given = [(condition, value) for condition, value in wanted if value is not None]
     where = " AND ".join(condition for condition, _ in given)
-    statement = f"SELECT {RECORD.select()} FROM record WHERE {where} ORDER BY at, number LIMIT %s"  # noqa: S608
+    statement = f"SELECT {RECORD.select()} FROM record WHERE {where} ORDER BY at, number LIMIT %s"
     return [RecordRow(*row) for row in readers.ask(statement, [*(value for _, value in given), limit])]
 
 

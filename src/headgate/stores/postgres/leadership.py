@@ -1,4 +1,4 @@
-"""One leader at a time: a session lock says who leads now, the epoch says whose commits count.
+"""One leader at a time: a lock says who leads now, the epoch says whose commits count.
 
 The lock belongs to the leader's connection, so the server lets go of it when that connection dies, and only after the
 connection's last statement has ended. Whoever holds the lock therefore sees what became of every commit before.
@@ -15,8 +15,8 @@ import psycopg
 from headgate.ports import Chance, CommitFailed, Deposed, Mark, StoreDamaged, StoreOwned, StoreUnavailable
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.backoff import Backoff
+from headgate.stores.postgres.connecting import Connection, Statements, connect, unavailable
 from headgate.stores.postgres.schema import migrate
-from headgate.stores.postgres.session import Connection, connect, unavailable
 
 POLL_SECONDS: Final = 0.5
 
@@ -50,6 +50,7 @@ class Leadership:
         self._lock = f"headgate:{address.schema}"
         self._backend: tuple[Any, ...] = ()
         self._conn: Connection | None = None
+        self._statements: Statements | None = None
         self._ousted: Deposed | None = None
         self.epoch = 0
         self.commits = 0
@@ -63,6 +64,12 @@ class Leadership:
         if self._conn is None:
             raise StoreUnavailable(f"{self._address.name}: the store is not open")
         return self._conn
+
+    @property
+    def statements(self) -> Statements:
+        if self._statements is None or self._statements.conn is not self.connection:
+            raise StoreUnavailable(f"{self._address.name}: the store is not open")
+        return self._statements
 
     def take(self, wait: bool) -> Mark:
         """Become the leader: at once, or when the one there is has gone."""
@@ -158,8 +165,11 @@ class Leadership:
 
     def _adopt(self, conn: Connection) -> None:
         conn.execute("UNLISTEN *")
+        # The planner takes `meta` for the single row it is, and would read all of its old versions for each commit.
+        conn.execute("SET enable_seqscan = off")
         self._backend = conn.execute(_BACKEND).fetchone() or (0, None)
         self._conn = conn
+        self._statements = Statements(conn)
 
     def _try_lock(self, conn: Connection) -> bool:
         return conn.execute(f"SELECT {_LOCK}".encode(), (self._lock,)).fetchone() == (True,)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from headgate.ports import DocumentRow, EndedJob, EndRow, JobRow, LeaseRow, LiveJob, StatusRow
-from headgate.stores.postgres.session import Connection
+from headgate.stores.postgres.connecting import Connection
 from headgate.stores.postgres.tables import DOCUMENT, HISTORY, JOB, LEASE, STATUS
 
 PAGE: Final = 10_000
@@ -14,17 +14,17 @@ PAGE: Final = 10_000
 _JOBS: Final = f"""
 SELECT {JOB.select("job")} FROM job
 WHERE seq > %s AND NOT EXISTS (SELECT FROM history WHERE history.seq = job.seq) ORDER BY seq LIMIT {PAGE}
-"""  # noqa: S608  columns of our own tables
+"""
 _ENDS: Final = f"""
 SELECT {JOB.select("job")}, {HISTORY.select("history")} FROM history JOIN job USING (seq)
 ORDER BY ended_at DESC, history.seq DESC LIMIT %s
-"""  # noqa: S608  columns of our own tables
+"""
 
 
 def live_jobs(conn: Connection) -> Iterator[LiveJob]:
     """In order of submission, in pages: neither side has to hold all of them twice."""
-    statuses = {row[0]: StatusRow(*row) for row in _all(conn, f"SELECT {STATUS.select()} FROM status")}  # noqa: S608
-    leases = {row[0]: LeaseRow(*row) for row in _all(conn, f"SELECT {LEASE.select()} FROM lease")}  # noqa: S608
+    statuses = {row[0]: StatusRow(*row) for row in _all(conn, f"SELECT {STATUS.select()} FROM status")}
+    leases = {row[0]: LeaseRow(*row) for row in _all(conn, f"SELECT {LEASE.select()} FROM lease")}
     after = _all(conn, "SELECT low_water FROM meta")[0][0] - 1
     while page := _all(conn, _JOBS, after):
         for row in page:
@@ -41,7 +41,7 @@ def recent_ends(conn: Connection, limit: int) -> list[EndedJob]:
 
 def documents(conn: Connection) -> Iterator[DocumentRow]:
     """By kind and id."""
-    rows = _all(conn, f'SELECT {DOCUMENT.select()} FROM document ORDER BY kind COLLATE "C", id COLLATE "C"')  # noqa: S608
+    rows = _all(conn, f'SELECT {DOCUMENT.select()} FROM document ORDER BY kind COLLATE "C", id COLLATE "C"')
     return iter([DocumentRow(*row) for row in rows])
 
 

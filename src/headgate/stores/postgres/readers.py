@@ -12,7 +12,7 @@ import psycopg
 from headgate.ports import Chance, StoreUnavailable
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.backoff import Backoff
-from headgate.stores.postgres.session import Connection, connect, unavailable
+from headgate.stores.postgres.connecting import Connection, connect, unavailable
 
 SIZE: Final = 2
 PATIENCE_SECONDS: Final = 5.0

@@ -6,23 +6,24 @@ from typing import Final
 
 from headgate.ports import StoreDamaged, StoreTooNew
 from headgate.stores.postgres.address import Address
-from headgate.stores.postgres.session import Connection
+from headgate.stores.postgres.connecting import Connection
 
+# `meta` is one row that every commit replaces. While somebody's long transaction keeps the old versions from being
+# cleared away, only an index on a column that always changes finds the newest without reading all the others.
 # `lease` and `status` are small and change all the time: without early vacuums their dead rows outnumber the living.
 _FIRST: Final = """
 CREATE TABLE meta (
-    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     epoch bigint NOT NULL,
     owner text NOT NULL,
     heartbeat timestamptz NOT NULL,
-    commits bigint NOT NULL,
+    commits bigint PRIMARY KEY,
     number bigint NOT NULL,
     seq bigint NOT NULL,
     tokens bigint NOT NULL,
     indexed bigint NOT NULL,
     low_water bigint NOT NULL
-) WITH (fillfactor = 10);
-INSERT INTO meta VALUES (true, 0, '', now(), 0, 0, 0, 0, 0, 0);
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+INSERT INTO meta VALUES (0, '', now(), 0, 0, 0, 0, 0, 0);
 
 CREATE TABLE leadership (
     epoch bigint PRIMARY KEY,

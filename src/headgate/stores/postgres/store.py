@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from threading import Event
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
@@ -33,9 +33,9 @@ from headgate.ports import (
 from headgate.stores.postgres import dump, history, loading, upkeep
 from headgate.stores.postgres.address import parse_address
 from headgate.stores.postgres.commit import Pending, Prepared
+from headgate.stores.postgres.connecting import describe, is_lost, unavailable
 from headgate.stores.postgres.leadership import Leadership
 from headgate.stores.postgres.readers import Readers
-from headgate.stores.postgres.session import describe, unavailable
 
 # A commit whose connection broke is sent again. One that breaks every connection is no accident.
 MOST_SENDINGS: Final = 10
@@ -121,7 +121,7 @@ class PostgresStore:
                 self._send_once(prepared)
                 return
             except psycopg.Error as error:
-                if not self._leadership.connection.closed:
+                if not is_lost(self._leadership.connection, error):
                     raise CommitFailed(f"{self.name}: {describe(self._address, error)}") from error
                 if self._leadership.regain():
                     return
@@ -129,9 +129,8 @@ class PostgresStore:
 
     def _send_once(self, prepared: Prepared) -> None:
         leadership = self._leadership
-        notice = (leadership.commit_channel, str(prepared.number))
-        parameters: list[Any] = [*prepared.mark, leadership.commits, *prepared.columns, *notice]
-        if leadership.connection.execute(prepared.statement, parameters, prepare=True).fetchone() is None:
+        parameters = prepared.parameters(leadership.commits, leadership.commit_channel)
+        if leadership.statements.run(prepared.statement, parameters) == 0:
             raise leadership.step_down()
         leadership.commits += 1
 

@@ -19,16 +19,16 @@ statuses AS (DELETE FROM status USING old WHERE status.seq = old.seq),
 leases AS (DELETE FROM lease USING old WHERE lease.seq = old.seq),
 jobs AS (DELETE FROM job USING old WHERE job.seq = old.seq),
 ends AS (DELETE FROM history USING old WHERE history.seq = old.seq)
-SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""  # noqa: S608  a number of our own
+SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""
 # From the front only: a journal with a hole cannot be replayed.
 _JOURNAL: Final = f"""{_FENCE}, old AS (
     DELETE FROM journal WHERE EXISTS (SELECT FROM fence) AND number <= (SELECT indexed FROM meta)
         AND number < coalesce((SELECT min(number) FROM journal WHERE at >= %s), 9223372036854775807)
     RETURNING 1
-) SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""  # noqa: S608
+) SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""
 _RECORDS: Final = f"""{_FENCE}, old AS (
     DELETE FROM record WHERE EXISTS (SELECT FROM fence) AND kind = %s AND at < %s RETURNING 1
-) SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""  # noqa: S608
+) SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM old)"""
 
 _PROBLEMS: Final = """
 SELECT format('%%s of job %%s, which does not exist', what, seq) FROM (

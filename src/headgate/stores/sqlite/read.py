@@ -87,11 +87,13 @@ def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
     """
     statuses = _Walk(map(StatusRow._make, connection.execute(_STATUSES)))
     leases = _Walk(map(LeaseRow._make, connection.execute(_LEASES)))
+    alone_until = min(statuses.next_seq, leases.next_seq)
     for job in map(JobRow._make, connection.execute(_LIVE)):
-        seq = job.seq
-        status = statuses.at(seq) if statuses.next_seq <= seq else None
-        lease = leases.at(seq) if leases.next_seq <= seq else None
-        yield LiveJob(job, status, lease)
+        if job.seq < alone_until:
+            yield LiveJob(job, None, None)
+        else:
+            yield LiveJob(job, statuses.at(job.seq), leases.at(job.seq))
+            alone_until = min(statuses.next_seq, leases.next_seq)
 
 
 class _Walk(Generic[Row]):

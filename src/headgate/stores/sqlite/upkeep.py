@@ -121,6 +121,8 @@ def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
             while not backup.done:
                 backup.step(_COPY_PAGES)
         copied.execute("UPDATE meta SET epoch = epoch + ?", (epochs,))
+        # One file that can be read where nothing can be written; its first owner gives it a log again.
+        copied.pragma("journal_mode", "delete")
     publish(partial, target)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import psycopg
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format
 
 from headgate.ports import StoreUnavailable
 from headgate.stores.postgres.address import Address
-from headgate.stores.postgres.arrays import register
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
+_LAST_WORDS: Final = ("57P01", "57P02", "57P03")
 # A peer that vanished without a word (power cut, cable) is noticed within about ten seconds, by either side.
 LINK: Final = {
     "connect_timeout": "5",
@@ -61,7 +64,6 @@ def connect(address: Address) -> Connection:
 
 def _prepare(conn: Connection, address: Address) -> None:
     try:
-        register(conn)
         encoding = conn.info.parameter_status("server_encoding")
         conn.execute(SETTINGS)
         # The name was checked when the URL was read: it needs no quoting beyond this.
@@ -79,6 +81,43 @@ def unavailable(address: Address, error: psycopg.Error) -> StoreUnavailable:
     return StoreUnavailable(f"{address.name}: {describe(address, error)}")
 
 
+def is_lost(conn: Connection, error: psycopg.Error) -> bool:
+    """Whether the connection broke, so that nobody knows whether the statement took effect.
+
+    An error without a code does not come from the server. One of the named codes does, as its last word.
+    """
+    code = error.sqlstate
+    return conn.closed or code is None or code.startswith("08") or code in _LAST_WORDS
+
+
 def describe(address: Address, error: psycopg.Error) -> str:
     """What the server or the driver said, in one line without secrets."""
     return address.redact(error.diag.message_primary or error)
+
+
+class Statements:
+    """Statements prepared on one connection, run without the driver's cursors: they cost more than the network does.
+
+    The call blocks without holding the interpreter's lock, and a signal cannot break it off half-way.
+    """
+
+    def __init__(self, conn: Connection) -> None:
+        self.conn = conn
+        self._names: dict[bytes, bytes] = {}
+
+    def run(self, statement: bytes, parameters: Sequence[bytes | None]) -> int:
+        """Run a statement with parameters in the binary format; how many rows it returned."""
+        name = self._names.get(statement) or self._prepare(statement)
+        values: Any = parameters  # the driver's types forget that a parameter may be null
+        result = self.conn.pgconn.exec_prepared(name, values, [Format.BINARY] * len(parameters), Format.BINARY)
+        if result.status != ExecStatus.TUPLES_OK:
+            raise error_from_result(result)
+        return result.ntuples
+
+    def _prepare(self, statement: bytes) -> bytes:
+        name = b"headgate_%d" % len(self._names)
+        result = self.conn.pgconn.prepare(name, statement)
+        if result.status != ExecStatus.COMMAND_OK:
+            raise error_from_result(result)
+        self._names[statement] = name
+        return name

@@ -1,0 +1,129 @@
+"""From an address to an engine: which store, whose process, which policy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from headgate.core.commands import Command
+from headgate.core.ordering import FirstFit, Policy
+from headgate.core.settings import Settings
+from headgate.engine.failpoints import Hook, from_text
+from headgate.engine.local import Face
+from headgate.engine.member import Member
+from headgate.engine.questions import GetDocuments, GetRecords
+from headgate.engine.shared import SharedEngine
+from headgate.engine.writer import Writer
+from headgate.policy.deciding import PolicyEngine
+from headgate.policy.managing import Policies
+from headgate.ports import Store, StoreUnavailable
+from headgate.stores.memory import MemoryStore
+from headgate.stores.sqlite import SqliteStore
+from headgate.system import SystemChance, SystemClock
+
+R = TypeVar("R")
+_PAGE = 10_000
+
+
+def open_store(url: str) -> Store:
+    """The store that an address names: a path, `sqlite://PATH`, `memory://` or `postgresql://...`. It is not opened."""
+    if not url:
+        raise StoreUnavailable("the address of the database is empty")
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return SqliteStore(url)
+    match scheme:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            if not rest:
+                raise StoreUnavailable("sqlite:// needs a path, for example sqlite:///var/lib/headgate.db")
+            return SqliteStore(rest)
+        case "postgresql" | "postgres":
+            return _postgres(url)
+    known = "a path, sqlite://PATH, memory:// or postgresql://..."
+    raise StoreUnavailable(f"{scheme}:// is not a kind of database Headgate knows; use {known}")
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from headgate.stores.postgres import PostgresStore  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise StoreUnavailable("postgresql:// needs the extra 'postgres': pip install headgate[postgres]") from error
+    return PostgresStore(url, SystemChance())
+
+
+def start_engine(store: Store, settings: Settings | None = None, policy: Policy | None = None) -> SharedEngine:
+    """An engine that owns its store, running; `StoreOwned` says who owns it otherwise."""
+    clock = SystemClock()
+    writer = Writer(store, policy or FirstFit(), SystemChance(), settings, failpoint=_failpoint())
+    return SharedEngine(writer, clock).start()
+
+
+def open_engine(
+    url: str,
+    settings: Settings | None = None,
+    *,
+    policy: Callable[[], Policy] = FirstFit,
+    exclusive: bool = False,
+) -> Face:
+    """The engine of a database.
+
+    A file is shared by the processes of a machine: the first owns it, later ones are its clients, and one of them
+    takes over when the owner goes. With `exclusive` a second process gets an error that names the owner instead.
+    """
+    store = open_store(url)
+    if exclusive or not isinstance(store, SqliteStore):
+        return start_engine(store, settings, policy())
+    path = store.path
+
+    def open_owner() -> SharedEngine:
+        return start_engine(SqliteStore(path), settings, policy())
+
+    return Member(path, open_owner, SystemClock(), threading.Event().wait).start()
+
+
+def _failpoint() -> Hook | None:
+    """The failpoints that the environment asks for: for crash tests, and never set otherwise."""
+    text = os.environ.get("HEADGATE_FAILPOINTS")
+    return from_text(text) if text else None
+
+
+class Desk:
+    """An engine as the policies see it: a place for documents, and a log of decisions."""
+
+    def __init__(self, engine: Face) -> None:
+        self._engine = engine
+
+    def do(self, command: Command[R]) -> R:
+        """Carry out a command."""
+        return self._engine.do(command)
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        """All documents of a kind."""
+        return self._engine.ask(GetDocuments(kind))
+
+    def records(self, kind: str, key: str | None = None) -> list[bytes]:
+        """Entries of a log, oldest first."""
+        found = self._engine.ask(GetRecords(kind, key=key, limit=_PAGE))
+        page = found
+        while len(page) == _PAGE:
+            seen = {row.number for row in found}
+            page = self._engine.ask(GetRecords(kind, since=page[-1].at, key=key, limit=_PAGE))
+            page = [row for row in page if row.number not in seen]
+            found += page
+        return [row.body for row in found]
+
+
+def policies_of(engine: Face, deciding: PolicyEngine) -> Policies:
+    """All that can be done with the policies of an engine."""
+    return Policies(Desk(engine), deciding, SystemClock().now)
+
+
+def database_path(url: str) -> Path | None:
+    """The file that an address names, if it names one."""
+    store = open_store(url)
+    return store.path if isinstance(store, SqliteStore) else None
