@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.bootstrap import host_sampler, pool_agent
+from headgate.bootstrap.load import host_sampler, pool_agent
 from headgate.core import commands as c
 from headgate.core.cluster import Gpu, WorkerSpec
 from headgate.core.errors import InvalidInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from headgate.bootstrap import OnRequest, slot_settings
+from headgate.bootstrap.load import OnRequest, slot_settings
 from headgate.core import commands as c
 from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.bootstrap import pull_scheduler
+from headgate.bootstrap.load import pull_scheduler
 from headgate.core.errors import InvalidInput
 from headgate.core.verify import verify
 from headgate.load import MonitorConfig

@@ -1,4 +1,4 @@
-"""Wiring: the only place that puts concrete parts together. No rule of any kind may enter here."""
+"""Wiring of load: slots and pull schedulers on an engine in memory, samplers, pool agents, middleware."""
 
 from __future__ import annotations
 
