@@ -24,6 +24,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     Forgetting comes first, so that no job ends and is forgotten in one go.
     """
     _forget(turn)
+    _forget_sources(turn)
     rate(turn)
     _end_leases(turn)
     _wake_jobs(turn)
@@ -31,6 +32,14 @@ def tick(turn: Turn, _: c.Tick) -> None:
     _restand(turn)
     _miss_signs_of_life(turn)
     turn.state.ticked_at = turn.now
+
+
+def _forget_sources(turn: Turn) -> None:
+    """An application that ended must not keep the gate shut for ever; required sources are never forgotten."""
+    settings = turn.state.settings
+    for source, sample in list(turn.state.load.samples.items()):
+        if source not in settings.required_sources and turn.now - sample.at > settings.forget_source:
+            turn.emit(e.LoadWithdrawn(turn.now, source))
 
 
 def resume(turn: Turn, _: c.Resume) -> None:
