@@ -70,6 +70,11 @@ class Deposed(CommitFailed):
     """Another engine took the store over: this one must stop."""
 
 
+RESTORE_LEAP = 1_000
+"""How far a restore moves the epoch on, past all that the original may have used since it was copied. Leases granted
+so many epochs ago belong to the time before the restore: they are void."""
+
+
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 

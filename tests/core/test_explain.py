@@ -129,7 +129,7 @@ def test_no_fitting_worker_and_which_requirement_fails_on_each(h: Harness) -> No
         a.WorkerUnfit("typed", "type", "generic", "other"),
         a.WorkerUnfit("left", "pool", "default", "left"),
         a.WorkerUnfit("plain", "label", "zone=a", "zone="),
-        a.WorkerUnfit("zoned", "resource", "2e+09 memory", "1e+09 memory"),
+        a.WorkerUnfit("zoned", "resource", "2000000000 memory", "1000000000 memory"),
         a.WorkerUnfit("full", "slots", "1 free", "0 free"),
     )
     explained(h, "j", a.NoFittingWorker(8, failing, examples), position=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.errors import IdempotencyConflict, StaleLease, UnknownDependency
+from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings
 from headgate.core.states import JobState
 from headgate.core.tenants import TenantSpec
@@ -20,7 +22,8 @@ from headgate.engine.questions import Explain, GetHistory, GetJob, GetStatus, an
 from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed, Retention
 from headgate.stores.memory import MemoryDisk
-from headgate.testing import ManualClock, job, worker
+from headgate.stores.sqlite import SqliteStore, restore
+from headgate.testing import ManualClock, SeededChance, job, worker
 from tests.engine.conftest import OPEN, FaultyStore, MakeWriter, disk_full
 
 
@@ -360,3 +363,27 @@ def test_every_failpoint_is_passed(make_writer: MakeWriter, clock: ManualClock) 
 def test_a_wrong_failpoint_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a failpoint"):
         from_text(text)
+
+
+def test_tokens_from_before_a_restore_are_refused_and_their_jobs_run_again(tmp_path: Path, clock: ManualClock) -> None:
+    first = Writer(SqliteStore(tmp_path / "a.db"), FirstFit(), SeededChance(1), OPEN)
+    first.open(clock.now())
+    caller = Caller(first, clock)
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    lease_id, token = lease_of(first, "a")
+    first.store.backup(str(tmp_path / "copy.db"))
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Complete(lease_id, token))
+    first.close()
+    restore(tmp_path / "copy.db", tmp_path / "b.db")
+    second = Writer(SqliteStore(tmp_path / "b.db"), FirstFit(), SeededChance(1), OPEN)
+    second.open(clock.now())
+    again = Caller(second, clock)
+    with pytest.raises(StaleLease):
+        again.run(c.Start(lease_id, token))
+    again.run(c.Tick())
+    assert lease_of(second, "a")[1] > token
+    verify(second.state)
+    second.close()

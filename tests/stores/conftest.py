@@ -1,3 +1,4 @@
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,3 +28,11 @@ def postgres_home(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[P
     home = PostgresHome(postgres_server, tmp_path)
     yield home
     home.close()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """In memory where there is such a place: no test cuts the power, and a busy disk makes syncs slow."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="headgate-", dir=shared if shared.is_dir() else None) as made:
+        yield Path(made)

@@ -1,4 +1,6 @@
+import fcntl
 import hashlib
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +9,8 @@ import apsw
 import pytest
 
 from headgate.ports import (
+    CommitFailed,
     Deposed,
-    EndRow,
     JobQuery,
     Retention,
     StoreDamaged,
@@ -17,14 +19,14 @@ from headgate.ports import (
     StoreTooNew,
     StoreUnavailable,
 )
-from headgate.stores.sqlite import SqliteStore, connect, restore, schema, upkeep, verify, write
+from headgate.stores.sqlite import SqliteStore, connect, read, restore, schema, upkeep, verify, write
 from headgate.testing.store_conformance import StoreConformance, Writer, end_row, job_row, lease_row
 from tests.stores.sqlite_home import SqliteHome
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[SqliteHome]:
-    place = SqliteHome(tmp_path)
+def home(directory: Path) -> Iterator[SqliteHome]:
+    place = SqliteHome(directory)
     yield place
     place.close()
 
@@ -73,14 +75,14 @@ def test_a_leftover_of_an_unfinished_start_is_replaced(home: SqliteHome) -> None
 
 
 def test_a_relative_path_a_symlink_and_a_strange_name_lead_to_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(directory)
     strange = "file:a?mode=memory&b=100%#.db"
     writer = Writer(SqliteStore(strange))
     writer.commit(jobs=[job_row(1)])
-    assert (tmp_path / strange).stat().st_size > 0
-    (tmp_path / "link.db").symlink_to(strange)
+    assert (directory / strange).stat().st_size > 0
+    (directory / "link.db").symlink_to(strange)
     with pytest.raises(StoreOwned):
         SqliteStore("link.db").open()
     writer.store.close()
@@ -103,9 +105,8 @@ def old_database(path: Path, version: int) -> None:
     connection.pragma("application_id", schema.APPLICATION_ID)
     schema.migrate(connection, to=version)
     connection.pragma("journal_mode", "wal")
-    connection.execute(write.PUT_JOB, job_row(1, key="k"))
-    marks = ", ".join("?" * len(EndRow._fields))
-    connection.execute(f"INSERT INTO history VALUES ({marks})", end_row(1))
+    write.put_jobs(connection, [job_row(1, key="k")])
+    write.put_ends(connection, [end_row(1)])
     connection.execute("UPDATE meta SET epoch = 3, number = 4, seq = 1")
     connection.close()
 
@@ -195,6 +196,23 @@ def test_a_deposed_owner_stays_out_until_it_opens_anew(home: SqliteHome) -> None
     assert old.store.find_jobs(JobQuery()) == []
 
 
+def test_a_lock_file_that_vanishes_while_it_is_being_locked_locks_nothing(
+    home: SqliteHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = home.path.with_name("headgate.db.lock")
+    flock, removals = fcntl.flock, iter([lock.unlink])
+
+    def slow_flock(descriptor: int, operation: int) -> None:
+        for remove in itertools.islice(removals, 1):
+            remove()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", slow_flock)
+    home.store().open()
+    with pytest.raises(StoreOwned, match="owned by process"):
+        home.store().open()
+
+
 # -- misuse -----------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +236,27 @@ def test_a_thread_that_asks_while_the_store_closes_gets_its_answer_or_a_clear_er
         assert columns(connection, "SELECT count(*) FROM job") == [1]
     with pytest.raises(StoreError, match="not open"), readers.borrow():
         pass
+
+
+@pytest.mark.parametrize("value", [2**70, "lone \ud800", 1.5, object()], ids=["large", "surrogate", "float", "object"])
+def test_a_value_that_cannot_be_kept_fails_its_whole_batch(home: SqliteHome, value: object) -> None:
+    writer = Writer(home.store())
+    field = "name" if isinstance(value, str) else "created_at"
+    with pytest.raises(CommitFailed):
+        writer.store.write(writer.batch(jobs=[*(job_row(seq) for seq in range(1, 30)), job_row(30, **{field: value})]))
+    with pytest.raises(CommitFailed):
+        writer.store.seal()
+    assert writer.store.find_jobs(JobQuery()) == []
+
+
+@pytest.mark.parametrize("count", [1, 19, 20, 21, 40, 59, 60])
+def test_rows_of_any_number_are_written_and_dropped(home: SqliteHome, count: int) -> None:
+    writer = Writer(home.store())
+    everyone = range(1, count + 1)
+    writer.commit(jobs=[job_row(seq) for seq in everyone], leases=[lease_row(seq) for seq in everyone])
+    assert [live.lease for live in writer.store.live_jobs()] == [lease_row(seq) for seq in everyone]
+    writer.commit(leases_gone=list(everyone), jobs=[job_row(seq, name="again") for seq in everyone])
+    assert [(live.job.name, live.lease) for live in writer.store.live_jobs()] == [("again", None)] * count
 
 
 def test_compact_waits_for_the_open_batch(home: SqliteHome) -> None:
@@ -268,22 +307,31 @@ def test_the_log_is_emptied_by_the_owner_alone(home: SqliteHome, monkeypatch: py
     assert (home.path.stat().st_mtime_ns, log_of(home.path).stat().st_size) == before
 
 
-def test_a_copy_made_while_commits_go_on_is_one_moment(home: SqliteHome) -> None:
+def test_a_copy_made_while_commits_go_on_is_one_moment(home: SqliteHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_COPY_PAGES", 10)
     writer = Writer(home.store())
     writer.commit(jobs=[job_row(seq, spec=b"x" * 2_000) for seq in range(1, 2_001)], journal=b"x")
     target = home.backup_target()
     thread = threading.Thread(target=writer.store.backup, args=(target,))
     thread.start()
-    seq = 2_000
-    while thread.is_alive():
-        seq += 1
+    for seq in range(2_001, 3_001):
         writer.commit(jobs=[job_row(seq)], leases=[lease_row(seq)], journal=b"x")
     thread.join()
     assert verify(target) == []
     copy = Writer(home.from_backup(target))
-    live = list(copy.store.live_jobs())
-    assert len(live) == copy.mark.seq
+    assert copy.mark.number < writer.mark.number, "the copy waited for the commits to stop"
+    assert len(list(copy.store.live_jobs())) == copy.mark.seq
     assert [row.number for row in copy.store.journal()] == list(range(1, copy.mark.number + 1))
+
+
+def test_a_copy_is_one_file_and_checking_it_leaves_nothing_beside_it(home: SqliteHome) -> None:
+    writer = Writer(home.store())
+    writer.commit(jobs=[job_row(1)])
+    (home.path.parent / "elsewhere").mkdir()
+    target = home.path.parent / "elsewhere" / "copy.db"
+    writer.store.backup(str(target))
+    assert verify(target) == []
+    assert list(target.parent.iterdir()) == [target]
 
 
 def test_a_copy_into_nowhere_is_refused_in_one_line(home: SqliteHome) -> None:
@@ -339,6 +387,15 @@ def test_check_finds_rows_out_of_bounds(home: SqliteHome) -> None:
         "job 2 is above the last number given out",
         "journal entry 50 is above the last commit",
     ]
+
+
+def test_recovery_does_not_look_below_the_low_water_mark(home: SqliteHome) -> None:
+    home.store().open()
+    connection = home.stores[0]._connection
+    assert connection is not None
+    for sql in (read._LIVE, read._STATUSES, read._LEASES):
+        plan = [str(row[3]) for row in connection.execute("EXPLAIN QUERY PLAN " + sql)]
+        assert plan[0].endswith("USING INTEGER PRIMARY KEY (rowid>?)")
 
 
 def test_retention_finds_old_jobs_keys_and_recent_ends_by_index(home: SqliteHome) -> None:

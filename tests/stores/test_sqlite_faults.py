@@ -29,8 +29,8 @@ _names = itertools.count()
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> SqliteHome:
-    return SqliteHome(tmp_path)
+def home(directory: Path) -> SqliteHome:
+    return SqliteHome(directory)
 
 
 @pytest.fixture
@@ -131,19 +131,19 @@ def workload(store: SqliteStore, acknowledged: list[int]) -> None:
 
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for good"])
 def test_whichever_operation_of_the_disk_fails_nothing_acknowledged_is_lost(
-    tmp_path: Path, disk: FaultyVFS, monkeypatch: pytest.MonkeyPatch, once: bool
+    directory: Path, disk: FaultyVFS, monkeypatch: pytest.MonkeyPatch, once: bool
 ) -> None:
     monkeypatch.setattr(connect, "CHECKPOINT_PAGES", 8)
-    workload(SqliteStore(tmp_path / "whole.db", vfs=disk.name), [])
+    workload(SqliteStore(directory / "whole.db", vfs=disk.name), [])
     total = len(disk.done)
     assert total > 100
     failed = 0
     for failing, fault in zip(range(once, total, 7), itertools.cycle(FAULTS)):
         disk.fail(fault, spare=failing, once=once)
-        acknowledged = acknowledged_until_failure(SqliteStore(tmp_path / f"{failing}.db", vfs=disk.name))
+        acknowledged = acknowledged_until_failure(SqliteStore(directory / f"{failing}.db", vfs=disk.name))
         disk.heal()
         failed += len(acknowledged) < 18
-        store = SqliteStore(tmp_path / f"{failing}.db", vfs=disk.name)
+        store = SqliteStore(directory / f"{failing}.db", vfs=disk.name)
         store.open()
         assert set(acknowledged) <= set(seqs(store)), failing
         assert store.check() == [], failing
@@ -263,14 +263,14 @@ def survives(store: SqliteStore) -> bool:
         store.close()
 
 
-def test_a_damaged_log_loses_nothing_that_was_moved_into_the_file(home: SqliteHome, tmp_path: Path) -> None:
+def test_a_damaged_log_loses_nothing_that_was_moved_into_the_file(home: SqliteHome, directory: Path) -> None:
     writer = Writer(home.store())
     writer.commit(jobs=[job_row(1)])
     writer.store.close()
     writer = Writer(home.store())
     writer.commit(jobs=[job_row(2)])
     home.crash(writer.store)
-    log = tmp_path / "headgate.db-wal"
+    log = directory / "headgate.db-wal"
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 255
     log.write_bytes(content)
@@ -278,6 +278,22 @@ def test_a_damaged_log_loses_nothing_that_was_moved_into_the_file(home: SqliteHo
     assert seqs(home.stores[-1])[:1] == [1]
     assert again.store.check() == []
     again.store.close()
+
+
+def test_the_log_of_a_damaged_database_is_left_for_whoever_repairs_it(home: SqliteHome, sound: bytes) -> None:
+    writer = Writer(home.store())
+    writer.commit(jobs=[job_row(1)])
+    home.crash(writer.store)
+    content = bytearray(home.path.read_bytes())
+    content[2 * 4_096 :] = random.Random(1).randbytes(len(content) - 2 * 4_096)
+    home.path.write_bytes(content)
+    log = home.path.with_name("headgate.db-wal")
+    before = log.read_bytes()
+    assert len(before) > 4_096
+    with pytest.raises(StoreDamaged):
+        home.store().open()
+    assert home.path.read_bytes() == content
+    assert log.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"a text of some length, " * 1_000], ids=["empty", "short", "text"])
@@ -313,10 +329,10 @@ def test_a_log_without_its_database_is_not_poured_into_a_new_one(home: SqliteHom
 # -- places that cannot be written to ---------------------------------------------------------------------------
 
 
-def test_a_directory_a_missing_directory_and_a_device_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_directory_a_missing_directory_and_a_device_are_refused_in_one_line(directory: Path) -> None:
     for path, message in (
-        (tmp_path, "this is a directory"),
-        (tmp_path / "no" / "headgate.db", "the directory .*no does not exist"),
+        (directory, "this is a directory"),
+        (directory / "no" / "headgate.db", "the directory .*no does not exist"),
         (Path("/dev/null"), "not a regular file"),
     ):
         with pytest.raises(StoreUnavailable, match=message) as refusal:

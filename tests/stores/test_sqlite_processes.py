@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,11 +60,8 @@ else:
 
 
 @pytest.fixture
-def path() -> Iterator[Path]:
-    """A file in memory where there is such a place: a kill loses no page of it, and no busy disk slows the tests."""
-    shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="headgate-", dir=shared if shared.is_dir() else None) as directory:
-        yield Path(directory) / "headgate.db"
+def path(directory: Path) -> Path:
+    return directory / "headgate.db"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from headgate.core.quantities import Amount
+from headgate.core.quantities import Amount, plain
 
 # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -117,7 +117,8 @@ class QuotaReached(Reason, frozen=True, tag="quota"):
     needed: Amount
 
     def detail(self) -> str:
-        return f"tenant {self.tenant} may hold {self.limit:g} {self.quota}, holds {self.used:g}, needs {self.needed:g}"
+        held, needed = plain(self.used), plain(self.needed)
+        return f"tenant {self.tenant} may hold {plain(self.limit)} {self.quota}, holds {held}, needs {needed}"
 
 
 class Stagger(Reason, frozen=True, tag="stagger"):

@@ -16,7 +16,7 @@ from headgate.core.actions import (
     WorkerUnfit,
 )
 from headgate.core.cluster import Worker
-from headgate.core.quantities import Amount
+from headgate.core.quantities import Amount, plain
 from headgate.core.ready import Shape
 from headgate.core.state import State
 from headgate.core.tenants import Tenant
@@ -29,6 +29,8 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
         return BadAction(f"there is no job {action.job_id!r}")
     if not job.ready:
         return NotQueued(str(job.state) if not job.not_before else f"{job.state}, not before {job.not_before}")
+    if job.deadline is not None and job.deadline <= now:
+        return BadAction("its deadline has passed")
     shape = job.kind.bucket.shape
     if action.worker_id is None:
         if not shape.external:
@@ -112,7 +114,7 @@ def lacks(shape: Shape, worker_id: str, free: dict[str, Amount]) -> WorkerUnfit 
     for name, needed in shape.resources:
         have = free.get(name, 0)
         if have < needed:
-            return WorkerUnfit(worker_id, "resource", f"{needed:g} {name}", f"{have:g} {name}")
+            return WorkerUnfit(worker_id, "resource", f"{plain(needed)} {name}", f"{plain(have)} {name}")
     return None
 
 
@@ -126,7 +128,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
         return Stagger(pool_id, stagger - (now - pool.last_start))
     report = pool.report
     if report.busy is not None and pool.shut:
-        return BusyGate(10.0, (f"pool {pool_id} is busy",))
+        return BusyGate(10.0, (f"pool {pool_id} is busy", *report.reasons))
     usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:
         free = max(0, usable - pool.leased_units)
@@ -134,7 +136,9 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     for name, limit in report.resources:
         needed = next((value for wanted, value in shape.resources if wanted == name), 0)
         if needed and pool.used.get(name, 0) + needed > limit:
-            return WorkerUnfit(pool_id, "resource", f"{needed:g} {name}", f"{limit - pool.used.get(name, 0):g} {name}")
+            return WorkerUnfit(
+                pool_id, "resource", f"{plain(needed)} {name}", f"{plain(limit - pool.used.get(name, 0))} {name}"
+            )
     return None
 
 

@@ -143,8 +143,10 @@ def _resources(value: object, field: str, limits: Limits) -> quantities.Resource
 
 def json_bytes(value: object, field: str, largest: int, depth: int) -> bytes:
     """Encode a JSON value strictly: finite numbers, bounded depth, size and digits. Bytes are taken as encoded."""
-    if isinstance(value, msgspec.Raw | bytes):
+    if isinstance(value, msgspec.Raw):  # cut out of a document that was read strictly
         encoded = bytes(value)
+    elif isinstance(value, bytes):
+        encoded = _already_json(value, field)
     else:
         _strict(value, field, depth)
         try:
@@ -154,6 +156,14 @@ def json_bytes(value: object, field: str, largest: int, depth: int) -> bytes:
     if len(encoded) > largest:
         raise InvalidInput(f"is {len(encoded)} bytes, more than the {largest} allowed", field=field)
     return encoded
+
+
+def _already_json(value: bytes, field: str) -> bytes:
+    try:
+        msgspec.json.decode(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"is not JSON: {error}", field=field) from None
+    return value
 
 
 def _strict(value: object, field: str, depth: int) -> None:

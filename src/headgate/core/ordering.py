@@ -47,6 +47,15 @@ class Decider(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class AsyncDecider(Decider, Protocol):
+    """A decider that can be asked without holding up whoever asks."""
+
+    async def apropose(self, state: State, now: int) -> list[Action]:
+        """The same as `propose`; the state may have moved on when the answer comes, and each action is checked."""
+        ...
+
+
 class FirstFit:
     """The native ordering. It proposes one action at a time, so each sees the effect of the last."""
 

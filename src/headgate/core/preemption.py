@@ -94,7 +94,7 @@ class Vacated:
 def find_victims(state: State, job: Job, now: int) -> tuple[str, ...]:
     """The best victims for a job, as ids of jobs; empty if stopping anyone would not help or is not allowed."""
     settings = state.settings
-    if not (settings.preemption and state.preemptible and job.kind.job_class in settings.preempting_classes):
+    if not (settings.preemption and state.preemptible and job.kind.of.job_class in settings.preempting_classes):
         return ()
     if job.id in state.preempting:
         return ()
@@ -159,7 +159,7 @@ def check_preempt(state: State, action: Preempt, now: int) -> AnyReason | None:
         return BadAction(f"there is no job {action.job_id!r}")
     if not job.ready:
         return NotQueued(str(job.state))
-    if not settings.preemption or job.kind.job_class not in settings.preempting_classes:
+    if not settings.preemption or job.kind.of.job_class not in settings.preempting_classes:
         return BadAction("jobs of this class do not preempt")
     if action.job_id in state.preempting:
         return BadAction("room is being made for this job already")

@@ -102,3 +102,8 @@ def total(parts: Iterable[Resources]) -> dict[str, Amount]:
         for name, value in part:
             sums[name] = sums.get(name, 0) + value
     return {name: value for name, value in sums.items() if value}
+
+
+def plain(value: Amount) -> str:
+    """An amount as people read it: no exponent, no trail of digits that nobody wrote."""
+    return f"{value:.12g}" if abs(value) < 10**12 else str(round(value))

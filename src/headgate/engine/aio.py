@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
+from headgate.core.errors import HeadgateError
 from headgate.core.events import Event
+from headgate.core.ordering import AsyncDecider
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.rounds import EVERY, STANDBY_EVERY, Rounds, Ticket
-from headgate.engine.writer import Group, Writer
+from headgate.engine.writer import Group, Writer, moved_on
 from headgate.ports import Clock
 
 R = TypeVar("R")
@@ -40,6 +42,8 @@ class AsyncEngine:
         self._waiters: set[asyncio.Event] = set()
         self._timer: asyncio.Task[None] | None = None
         self._nudge = asyncio.Event()
+        self._decider = writer.policy if isinstance(writer.policy, AsyncDecider) else None
+        self._planning: asyncio.Task[None] | None = None
         self._stopping = False
 
     @property
@@ -59,7 +63,7 @@ class AsyncEngine:
         self._loop = asyncio.get_running_loop()
         while not self.rounds.open(self.clock.now(), standby):
             await asyncio.sleep(STANDBY_EVERY / 1000)
-        self.rounds.pass_time(self.clock.now())
+        self.rounds.pass_time(self.clock.now(), plan=self._decider is None)
         self._timer = self._loop.create_task(self._keep_time(), name="headgate-timer")
         return self
 
@@ -69,6 +73,8 @@ class AsyncEngine:
         self._nudge.set()
         if self._timer is not None:
             await self._timer
+        if self._planning is not None:
+            await self._planning
         await self._settle()
         self._round()
         await self._settle()
@@ -130,6 +136,12 @@ class AsyncEngine:
         finally:
             self._waiters.discard(changed)
 
+    def record(self, kind: str, key: str, body: bytes) -> None:
+        """Add an entry to a log (a job's output, the audit): it is committed in this turn of the loop."""
+        if self.writer.stopped is None:
+            self.writer.record(kind, self.clock.now(), key, body)
+            self._schedule()
+
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""
         return self.writer.feed.subscribe(limit, wants)
@@ -147,7 +159,11 @@ class AsyncEngine:
         if self._sealing is not None:
             return
         tickets, self._queue = self._queue, []
-        self.rounds.accept(tickets, self.clock.now())
+        if self._decider is None:
+            self.rounds.accept(tickets, self.clock.now())
+        else:
+            self.rounds.carry_out(tickets, self.clock.now())
+            self._plan_if_wanted(self._decider)
         try:
             self._commit()
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
@@ -155,6 +171,33 @@ class AsyncEngine:
                 ticket.done(error)
         if self.writer.stopped is not None or self.rounds.too_late():
             self._nudge.set()
+
+    def _plan_if_wanted(self, decider: AsyncDecider) -> None:
+        if self._planning is None and not self._stopping and self.writer.wants_cycle():
+            self._planning = self._loop.create_task(self._plan(decider))
+
+    async def _plan(self, decider: AsyncDecider) -> None:
+        """The cycle of a policy that thinks elsewhere: commands are served between its answers."""
+        try:
+            while self.writer.stopped is None:
+                state, now = self.writer.state, self.clock.now()
+                self.writer.cycle_begins()
+                actions = await decider.apropose(state, now)
+                if not actions or self._rebuilt_since(state):
+                    return
+                await self._settle()
+                scheduled = self.writer.dispose(actions, self.clock.now())
+                self._schedule()
+                if not moved_on(actions, scheduled):
+                    return
+        except HeadgateError as error:
+            self.rounds.problem = str(error)
+        finally:
+            self._planning = None
+            self._nudge.set()
+
+    def _rebuilt_since(self, state: State) -> bool:
+        return self.writer.stopped is not None or self.writer.state is not state
 
     def _commit(self) -> None:
         group = self.writer.write()
@@ -211,5 +254,7 @@ class AsyncEngine:
             self._nudge.clear()
             await self._settle()
             if not self._stopping:
-                self.rounds.pass_time(self.clock.now())
+                self.rounds.pass_time(self.clock.now(), plan=self._decider is None)
+                if self._decider is not None:
+                    self._plan_if_wanted(self._decider)
                 self._notify()

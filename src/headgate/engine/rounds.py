@@ -80,16 +80,20 @@ class Rounds:
         return True
 
     def accept(self, tickets: list[Ticket[Any]], now: int) -> None:
-        """Carry out commands, then let the policy plan. A caller's error is the caller's alone."""
+        """Carry out commands, then let the policy plan."""
+        self.carry_out(tickets, now)
+        if self.writer.wants_cycle():
+            self.writer.cycle(now)
+
+    def carry_out(self, tickets: list[Ticket[Any]], now: int) -> None:
+        """Carry out commands. A caller's error is the caller's alone."""
         for ticket in tickets:
             try:
                 ticket.reply = self.writer.accept(ticket.command, now, ticket.done)
             except Exception as error:  # noqa: BLE001 - handed to the caller
                 ticket.done(error)
-        if self.writer.wants_cycle():
-            self.writer.cycle(now)
 
-    def pass_time(self, now: int) -> None:
+    def pass_time(self, now: int, *, plan: bool = True) -> None:
         """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried.
 
         Only being deposed is for good: another engine owns the store, and this one has stepped down.
@@ -100,7 +104,7 @@ class Rounds:
             if self.writer.stopped is not None:  # memory is ahead of the disk: rebuild it from there
                 self.writer.open(now)
             self.writer.tick(now)
-            if self.writer.wants_cycle():
+            if plan and self.writer.wants_cycle():
                 self.writer.cycle(now)
             self.writer.flush()
             self.writer.index()

@@ -174,6 +174,13 @@ class SharedEngine:
         with self._turn:
             return self._changed.wait_for(lambda: self.writer.stopped is None, within)
 
+    def record(self, kind: str, key: str, body: bytes) -> None:
+        """Add an entry to a log (a job's output, the audit): it is committed at once."""
+        with self._turn:
+            if self.writer.stopped is None:
+                self.writer.record(kind, self.clock.now(), key, body)
+                self._drain()
+
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""
         with self._turn:

@@ -14,6 +14,7 @@ from headgate.core import events as e
 from headgate.core.actions import Action, Wait
 from headgate.core.decide import decide
 from headgate.core.fingerprint import digest
+from headgate.core.lease import epoch_of
 from headgate.core.ordering import Decider, Note, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
@@ -23,7 +24,7 @@ from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
-from headgate.ports import Batch, Chance, CommitFailed, RecordRow, Store
+from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, RecordRow, Store
 
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
@@ -47,7 +48,7 @@ def _pause_of(lease_ttl: int) -> int:
     return max(2_000, min(5_000, lease_ttl // 2))
 
 
-def _moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
+def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
     return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
 
@@ -99,7 +100,14 @@ class Writer:
         self.stopped = None
         self.recoveries += 1
         self._hit("recover.after")
+        self._void_leases_of_another_time(now)
         self._take(c.Resume(), now)
+
+    def _void_leases_of_another_time(self, now: int) -> None:
+        """After a restore the holders in the copy may have finished long since: their tokens must not count."""
+        for lease in list(self.state.leases.values()):
+            if self.state.epoch - epoch_of(lease.token) >= RESTORE_LEAP:
+                self._take(c.Release(lease.id, lease.token), now)
 
     def _seq_of(self, job_id: str) -> int | None:
         job = self.state.jobs.get(job_id)
@@ -192,7 +200,7 @@ class Writer:
                 break
             scheduled = self.dispose(actions, now)
             granted += len(scheduled.granted)
-            if not _moved_on(actions, scheduled):
+            if not moved_on(actions, scheduled):
                 break
         return granted
 

@@ -23,7 +23,7 @@ from headgate.policy import answers
 from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, pack, record
 from headgate.policy.deltas import Delta, Question, Reset
 from headgate.policy.host import PolicyHost
-from headgate.policy.library import POINTER, VERSIONS, Pointer, Tripped, Version, read_pointer, read_version, trip
+from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
 from headgate.policy.runtime import PolicyRefused
 from headgate.policy.verdict import HostSettings, HostStatus, Verdict
@@ -71,13 +71,19 @@ class PolicyStatus(msgspec.Struct, frozen=True):
     metrics: dict[str, float]
 
 
-class _Asked(msgspec.Struct):
-    """A decision whose consequences are not known yet."""
+class _Asking(msgspec.Struct):
+    """A question on its way."""
 
     id: str
     question: Question
     frame: bytes
     key: bool
+
+
+class _Asked(msgspec.Struct):
+    """A decision whose consequences are not known yet."""
+
+    asking: _Asking
     verdict: Verdict
     shadow: ShadowSaid | None
     attempted: str
@@ -104,7 +110,6 @@ class PolicyEngine:
         self._shadow: PolicyHost | None = None
         self._deciding: Version | None = None
         self._watching: Version | None = None
-        self._pointer = Pointer()
         self._pointer_moved = True
         self._fresh = True
         self._asked: _Asked | None = None
@@ -163,31 +168,48 @@ class PolicyEngine:
     def propose(self, state: State, now: int) -> list[core.Action]:
         """The next actions, as the active policy answers; by the platform policy where it does not."""
         with self._lock:
-            self._state, self._now = state, now
-            self._follow_pointer(state)
-            host = self._host
-            if host is None:
-                host = self._host = self._start(None)
-                self._fresh = True
-            key = self._fresh or self._log.wants_key()
-            told = [Reset(), *self._mirroring.everything(state, now)] if key else self._mirroring.news(state, now)
-            self._fresh = False
-            return self._ask(host, told, now, key=key)
+            host, asking = self._prepare(state, now)
+            verdict = host.ask(asking.question)
+            shadow = None if self._shadow is None else self._shadow.ask(asking.question)
+            return self._heard(asking, verdict, shadow)
 
-    def _ask(self, host: PolicyHost, told: list[Delta], now: int, *, key: bool) -> list[core.Action]:
+    async def apropose(self, state: State, now: int) -> list[core.Action]:
+        """The same without holding up the loop: whatever the policy does, heartbeats are answered meanwhile."""
+        with self._lock:
+            host, asking = self._prepare(state, now)
+            watching = self._shadow
+        verdict = await host.aask(asking.question)
+        shadow = None if watching is None else await watching.aask(asking.question)
+        with self._lock:
+            return self._heard(asking, verdict, shadow)
+
+    def _prepare(self, state: State, now: int) -> tuple[PolicyHost, _Asking]:
+        """Tell the mirrors what is new, and put the question."""
+        self._state, self._now = state, now
+        self._follow_pointer(state)
+        host = self._host
+        if host is None:
+            host = self._host = self._start(None)
+            self._fresh = True
+        key = self._fresh or self._log.wants_key()
+        told = [Reset(), *self._mirroring.everything(state, now)] if key else self._mirroring.news(state, now)
+        self._fresh = False
         host.feed(told)
+        if self._shadow is not None:
+            self._shadow.feed(told)
         frame = pack(told)
         self._log.told(frame, key=key)
         decision_id = self._log.next_id(now)
         local = datetime.fromtimestamp(now / 1000, self._zone)
         number = int(decision_id.rpartition("-")[2])
         limits = (self.settings.max_answers, self.settings.budget_ms)
-        question = Question(now, number, *limits, local.hour, local.weekday())
-        verdict = host.ask(question)
+        return host, _Asking(decision_id, Question(now, number, *limits, local.hour, local.weekday()), frame, key)
+
+    def _heard(self, asking: _Asking, verdict: Verdict, shadow: Verdict | None) -> list[core.Action]:
         self._count(verdict)
-        shadow = self._ask_shadow(told, question, verdict)
+        said = None if shadow is None else self._compare(verdict, shadow)
         attempted = self._deciding.id if verdict.failure is not None and self._deciding is not None else ""
-        self._asked = _Asked(decision_id, question, frame, key, verdict, shadow, attempted)
+        self._asked = _Asked(asking, verdict, said, attempted)
         return [to_core(action) for action in verdict.actions]
 
     def _count(self, verdict: Verdict) -> None:
@@ -200,15 +222,12 @@ class PolicyEngine:
             self.failures[verdict.failure] += 1
             self._in_a_row += 1
 
-    def _ask_shadow(self, told: list[Delta], question: Question, verdict: Verdict) -> ShadowSaid | None:
-        if self._shadow is None or self._watching is None:
-            return None
-        self._shadow.feed(told)
-        said = self._shadow.ask(question)
-        agrees = said.failure is None and said.answer.actions == verdict.answer.actions
+    def _compare(self, verdict: Verdict, shadow: Verdict) -> ShadowSaid:
+        agrees = shadow.failure is None and shadow.answer.actions == verdict.answer.actions
         self.shadow_asked += 1
         self.shadow_agreed += agrees
-        return ShadowSaid(self._watching.id, said.answer.actions, agrees, said.failure or "")
+        watching = self._watching.id if self._watching is not None else ""
+        return ShadowSaid(watching, shadow.answer.actions, agrees, shadow.failure or "")
 
     # -- what became of it --------------------------------------------------------------------------------------
 
@@ -223,17 +242,17 @@ class PolicyEngine:
             tripped = self._trips(asked, scheduled, now)
             if self.settings.record or tripped is not None:
                 kept = record(
-                    asked.id,
+                    asked.asking.id,
                     now,
-                    asked.question,
-                    asked.frame,
+                    asked.asking.question,
+                    asked.asking.frame,
                     asked.verdict,
                     scheduled,
-                    key=asked.key,
+                    key=asked.asking.key,
                     shadow=asked.shadow,
                     attempted=asked.attempted,
                 )
-                wishes.append(Note(KIND, asked.id, dump(kept)))
+                wishes.append(Note(KIND, asked.asking.id, dump(kept)))
             if tripped is not None:
                 wishes.append(trip(self._pointer_body(), tripped))
             return wishes
@@ -253,7 +272,7 @@ class PolicyEngine:
         else:
             return None
         self._in_a_row, self._starving_since = 0, None
-        return Tripped(now, version.id, kind, text, verdict.traceback, asked.id)
+        return Tripped(now, version.id, kind, text, verdict.traceback, asked.asking.id)
 
     def _starves(self, asked: _Asked, scheduled: Scheduled, now: int) -> bool:
         """Whether a job that fits has been passed over too long by a policy that gives no reason to wait."""
@@ -273,7 +292,7 @@ class PolicyEngine:
         if not self._pointer_moved:
             return
         self._pointer_moved = False
-        self._pointer = pointer = read_pointer(state.documents.get((POINTER, "pointer")))
+        pointer = read_pointer(state.documents.get((POINTER, "pointer")))
         deciding = self._version(state, pointer.deciding)
         if (deciding and deciding.id) != (self._deciding and self._deciding.id) or self._host is None:
             self._put_in_charge(deciding)
@@ -325,7 +344,7 @@ class PolicyEngine:
     def status(self) -> PolicyStatus:
         """One look at who decides."""
         with self._lock:
-            pointer = self._pointer
+            pointer = read_pointer(self._pointer_body())
             return PolicyStatus(
                 pointer.active,
                 pointer.shadow,

@@ -199,10 +199,13 @@ class Replayer:
             self._host.feed(unpack(decision.frame))
         return self.ask_again(history[-1].question)
 
-    def follow(self, decision: Decision) -> Verdict:
-        """The verdict on a decision whose predecessor was followed just before."""
+    def follow(self, decision: Decision) -> Verdict | None:
+        """The verdict on a decision whose predecessor was followed just before.
+
+        None where the platform policy had to stand in: that depended on the machine, not on the context.
+        """
         self._host.feed(unpack(decision.frame))
-        return self.ask_again(decision.question)
+        return None if decision.failure else self.ask_again(decision.question)
 
     def ask_again(self, question: Question) -> Verdict:
         """Ask on what has been told so far."""

@@ -49,9 +49,7 @@ def test_a_selection_picks_its_worker(run: Any, build: Any, selection: str, expe
 def test_cache_affinity_prefers_the_loaded_model_to_the_cached_one(run: Any, build: Any) -> None:
     cached = build.pool(build.worker("cached"), cached_models=["m"])
     loaded = build.pool(build.worker("loaded", model_ref="m", current_jobs=["x"]), id="p2")
-    answer = run(
-        dispatch("cache-affinity", "ignored"), queue=[build.job("j", model_ref="m")], pools=[cached, loaded]
-    )
+    answer = run(dispatch("cache-affinity", "ignored"), queue=[build.job("j", model_ref="m")], pools=[cached, loaded])
     assert answer["worker_id"] == "loaded"
 
 
@@ -71,9 +69,7 @@ def test_model_match_decides_who_may_serve(
     run: Any, build: Any, match: str | None, models: list[str], expected: str | None
 ) -> None:
     workers = [build.worker(f"w{n}", model_ref=model) for n, model in enumerate(models)]
-    answer = run(
-        dispatch("first", match), queue=[build.job("j", model_ref="m")], pools=[build.pool(*workers)]
-    )
+    answer = run(dispatch("first", match), queue=[build.job("j", model_ref="m")], pools=[build.pool(*workers)])
     assert answer.get("worker_id") == expected
 
 
@@ -110,9 +106,7 @@ def test_jobs_over_quota_or_capacity_are_passed_over(run: Any, build: Any) -> No
         build.job("huge", units=11),
         build.job("fits", units=10),
     ]
-    answer = run(
-        dispatch("first"), queue=queue, pools=[build.pool(build.worker("w"))], metrics={"free_units": 10}
-    )
+    answer = run(dispatch("first"), queue=queue, pools=[build.pool(build.worker("w"))], metrics={"free_units": 10})
     assert answer["job_id"] == "fits"
 
 
@@ -203,7 +197,7 @@ def test_a_whole_script_keeps_its_own_schedule(run: Any) -> None:
 
 
 def test_higher_priority_comes_first_and_ties_keep_the_order_of_the_file(run: Any) -> None:
-    rules = [
+    rules: list[Any] = [
         {"action": {"wait": {"duration_ms": 1}}, "priority": -1},
         {"action": {"wait": {"duration_ms": 2}}},
         {"action": {"wait": {"duration_ms": 3}}},

@@ -113,9 +113,7 @@ def test_a_rule_behind_a_catch_all_is_warned_of_and_still_compiles() -> None:
     more = "    - name: late\n      condition: always\n      action: {dispatch: {}}\n"
     policy, diagnostics = parse(rule(more=more))
     assert policy is not None
-    assert [(note.code, note.severity, note.line) for note in diagnostics] == [
-        ("unreachable-rule", "warning", 7)
-    ]
+    assert [(note.code, note.severity, note.line) for note in diagnostics] == [("unreachable-rule", "warning", 7)]
     assert compile_source(rule(more=more)).warnings == tuple(diagnostics)
     disabled = more + "      enabled: false\n"
     assert parse(rule(more=disabled))[1] == []

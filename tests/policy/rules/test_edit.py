@@ -181,9 +181,7 @@ def test_rules_can_come_from_nothing_and_go_to_nothing() -> None:
 
 
 def test_flow_documents_are_edited_in_place() -> None:
-    rules = (
-        "{name: a, condition: always, action: {wait: {}}}, {name: b, condition: always, action: {wait: {}}}"
-    )
+    rules = "{name: a, condition: always, action: {wait: {}}}, {name: b, condition: always, action: {wait: {}}}"
     source = f"scheduler: {{name: p, rules: [{rules}]}}\n"
     assert move_rule(move_rule(source, "b", 0), "b", 1) == source
     assert enable_rule(disable_rule(source, "a"), "a") == source
@@ -251,9 +249,7 @@ def test_impossible_edits_are_refused_with_a_reason() -> None:
     assert caught.value.diagnostics[0].suggestion == "seeded"
 
 
-VALUES = st.one_of(
-    st.text(max_size=12), st.text(alphabet="a \n\t#:'\"-", max_size=12), st.integers(), st.booleans()
-)
+VALUES = st.one_of(st.text(max_size=12), st.text(alphabet="a \n\t#:'\"-", max_size=12), st.integers(), st.booleans())
 CONDITIONS: st.SearchStrategy[Any] = st.recursive(
     st.just("always") | st.dictionaries(st.sampled_from(["job.name", "job.labels.a b", "job.x: y"]), VALUES, min_size=1, max_size=2),  # noqa: E501
     lambda inner: st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=3)}),
@@ -263,9 +259,7 @@ CONDITIONS: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(NAMES), CONDITIONS, st.text(max_size=30), st.sampled_from(["\n", "\r\n"]))
-def test_any_change_is_kept_and_touches_no_other_rule(
-    name: str, condition: Any, lua: str, newline: str
-) -> None:
+def test_any_change_is_kept_and_touches_no_other_rule(name: str, condition: Any, lua: str, newline: str) -> None:
     source = DOCUMENT.replace("\n", newline)
     # the edit reads its own result and refuses to hand out anything else than what was asked for
     edited = change_rule(source, name, condition=condition, action={"lua": lua}, description=lua or None)

@@ -106,9 +106,7 @@ def test_group_fields_scan_groups_and_other_fields_scan_the_queue() -> None:
     by_job = compile_source(DETERMINISM_FIRST).lua
     assert "ipairs(context.queue)" in by_job
     assert "ipairs(context.groups)" not in by_job
-    by_group = compile_source(
-        BATCH_OPTIMIZED.replace("job.priority", "job.class").replace('"batch"', "low")
-    ).lua
+    by_group = compile_source(BATCH_OPTIMIZED.replace("job.priority", "job.class").replace('"batch"', "low")).lua
     assert "ipairs(context.groups)" in by_group
     assert "ipairs(context.queue)" not in by_group
 

@@ -104,9 +104,7 @@ TREES = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(TREES, TREES)
-def test_any_structure_in_a_rule_gives_a_policy_that_compiles_or_diagnostics(
-    condition: Any, action: Any
-) -> None:
+def test_any_structure_in_a_rule_gives_a_policy_that_compiles_or_diagnostics(condition: Any, action: Any) -> None:
     rule = {"name": "r", "condition": condition, "action": action}
     source = json.dumps({"scheduler": {"name": "p", "rules": [rule]}}, allow_nan=True)
     policy, diagnostics = parse(source)

@@ -35,8 +35,8 @@ from headgate.policy.rules.vocabulary import EVICTIONS, MODEL_MATCHES, SELECTION
 
 NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
 COMPARISONS = st.one_of(
-    st.builds(Comparison, st.just("job.units"), st.sampled_from(["eq", "ne", "gt", "lte"]), st.integers(-9, 9)),  # noqa: E501
-    st.builds(Comparison, st.just("job.estimated_vram"), st.just("gte"), st.sampled_from(["8GB", "1.5GiB", 0.25])),  # noqa: E501
+    st.builds(Comparison, st.just("job.units"), st.sampled_from(["eq", "ne", "gt", "lte"]), st.integers(-9, 9)),
+    st.builds(Comparison, st.just("job.estimated_vram"), st.just("gte"), st.sampled_from(["8GB", "1.5GiB", 0.25])),
     st.builds(Comparison, st.just("job.name"), st.sampled_from(["eq", "contains", "starts_with"]), st.text(st.characters(exclude_categories=["Cs"]), max_size=8)),  # noqa: E501
     st.builds(Comparison, st.just("worker.labels.zone"), st.sampled_from(["in", "not_in"]), st.lists(NAMES, min_size=1, max_size=3).map(tuple)),  # noqa: E501
     st.builds(Comparison, st.just("time.hour"), st.just("between"), st.just((22, 5))),
@@ -51,7 +51,7 @@ CONDITIONS: st.SearchStrategy[Condition] = st.recursive(
     ),
     max_leaves=6,
 )
-LUA = st.sampled_from(["return nil", "local s = [[\n  two\n]]\nreturn s\n", "-- rule 1: \"x\"\n-- then: {}\nreturn nil", "-- é\r\nreturn nil\n\n"])  # fmt: skip  # noqa: E501
+LUA = st.sampled_from(["return nil", "local s = [[\n  two\n]]\nreturn s\n", '-- rule 1: "x"\n-- then: {}\nreturn nil', "-- é\r\nreturn nil\n\n"])  # fmt: skip  # noqa: E501
 ACTIONS = st.one_of(
     st.builds(Dispatch, st.sampled_from(SELECTIONS), st.sampled_from([*MODEL_MATCHES, None])),
     st.builds(Wait, st.none() | st.integers(0, 99)),

@@ -64,13 +64,13 @@ ODD = [
     document(action={"dispatch": None}), document(action={"dispatch": {"worker_selection": "best"}}),
     document(action={"wait": {"duration_ms": -1}}), document(action={"wait": {"duration_ms": 1.5}}),
     document(action={"evict": {}}), document(action={"evict": {"select": "lru"}}),
-    document(action={"evict": {"select": "lru", "worker_id": "w"}}), document(action={"preempt": {"classes": []}}),  # noqa: E501
+    document(action={"evict": {"select": "lru", "worker_id": "w"}}), document(action={"preempt": {"classes": []}}),
     document(action={"preempt": {"classes": ["low"]}}), document(action={"start_worker": {"gpu_id": -1}}),
     document(action={"start_worker": {"gpu_id": "gpu-0"}}), document(action={"use": "mine"}),
     document(action={"lua": "return nil"}), document(action={"lua": {"script": "function schedule() end"}}),
     document(action={"lua": ""}), document(action={"wait": {}, "use": "platform-scheduler"}),
     document(priority=1), document(priority="1"), document(enabled="yes"), document(extra=1), document(description=None),  # noqa: E501
-    {"scheduler": {"name": "", "rules": []}}, {"scheduler": {"name": "p"}}, {"scheduler": {"name": "p", "rules": []}},  # noqa: E501
+    {"scheduler": {"name": "", "rules": []}}, {"scheduler": {"name": "p"}}, {"scheduler": {"name": "p", "rules": []}},
     {"scheduler": {"name": "p", "version": "x", "rules": []}}, {"scheduler": {"name": "p", "version": 1.0, "rules": []}},  # noqa: E501
     {}, [], {"other": 1}, {"scheduler": None},
 ]  # fmt: skip
@@ -81,9 +81,7 @@ def test_odd_documents_are_accepted_by_both_or_neither(source: Any) -> None:
     assert VALIDATOR.is_valid(source) == (parse(json.dumps(source))[0] is not None)
 
 
-KEYS = st.sampled_from(
-    ["all", "any", "not", "job.units", "job.name", "job.labels.x", "gt", "eq", "in", "exists"]
-)
+KEYS = st.sampled_from(["all", "any", "not", "job.units", "job.name", "job.labels.x", "gt", "eq", "in", "exists"])
 TREES = st.recursive(
     st.sampled_from(["always", "x", "8GB", 1, True, None]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2),

@@ -65,9 +65,7 @@ def _world(build: Any, hour: int = 12, weekday: int = 2) -> dict[str, Any]:
         ("cost-saver", 12, "seeded"),
     ],
 )
-def test_a_template_serves_first_what_it_promises(
-    run: Any, build: Any, name: str, hour: int, job: str
-) -> None:
+def test_a_template_serves_first_what_it_promises(run: Any, build: Any, name: str, hour: int, job: str) -> None:
     assert run(TEMPLATES[name], **_world(build, hour))["job_id"] == job
 
 
@@ -77,6 +75,7 @@ def test_batch_waits_by_day_and_runs_off_peak(run: Any, build: Any) -> None:
         world["queue"] = world["queue"][:1]
         assert run(TEMPLATES[name], **world)["action"] == "wait"
         assert run(TEMPLATES[name], **{**world, "time": {"hour": 23, "weekday": 2}})["job_id"] == "batch"
+    world = _world(build)
     long_waiting = {**world, "queue": [{**world["queue"][0], "wait_ms": 14_400_000}]}
     assert run(TEMPLATES["cost-saver"], **long_waiting)["job_id"] == "batch"
 
@@ -120,11 +119,7 @@ def test_the_reference_names_every_word() -> None:
 
 def test_the_reference_names_every_diagnostic_code() -> None:
     package = Path(str(files("headgate.policy.rules")))
-    source = "".join(
-        path.read_text("utf-8") for path in sorted(package.glob("*.py")) if path.name != "edit.py"
-    )
-    codes = set(
-        re.findall(r'(?:notes\.add|_note|add_in_block|Diagnostic|_RefusedError)\(\s*"([a-z0-9-]+)"', source)
-    )
+    source = "".join(path.read_text("utf-8") for path in sorted(package.glob("*.py")) if path.name != "edit.py")
+    codes = set(re.findall(r'(?:notes\.add|_note|add_in_block|Diagnostic|_RefusedError)\(\s*"([a-z0-9-]+)"', source))
     assert len(codes) > 20
     assert sorted(code for code in codes if f"`{code}`" not in REFERENCE) == []

@@ -12,7 +12,7 @@ from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.decide.leases import expire
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import Conflict, DocumentMoved, InvalidInput, WorkerBusy
-from headgate.core.quantities import Resources, amount
+from headgate.core.quantities import Resources, amount, plain
 from headgate.core.tenants import TenantSpec
 
 OWN_KINDS = ("worker", "tenant", "model")
@@ -54,7 +54,7 @@ def _check_holds(known: Worker, spec: WorkerSpec) -> None:
     for name, total in known.spec.resources:
         held = total - known.free.get(name, 0)
         if held > offered.get(name, 0):
-            text = f"worker {spec.id} holds {held:g} {name} in live leases and now offers {offered.get(name, 0):g}"
+            text = f"worker {spec.id} holds {plain(held)} {name} in leases and now offers {plain(offered.get(name, 0))}"
             raise WorkerBusy(text, worker_id=spec.id)
 
 

@@ -24,6 +24,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     Forgetting comes first, so that no job ends and is forgotten in one go.
     """
     _forget(turn)
+    _forget_sources(turn)
     rate(turn)
     _end_leases(turn)
     _wake_jobs(turn)
@@ -31,6 +32,14 @@ def tick(turn: Turn, _: c.Tick) -> None:
     _restand(turn)
     _miss_signs_of_life(turn)
     turn.state.ticked_at = turn.now
+
+
+def _forget_sources(turn: Turn) -> None:
+    """An application that ended must not keep the gate shut for ever; required sources are never forgotten."""
+    settings = turn.state.settings
+    for source, sample in list(turn.state.load.samples.items()):
+        if source not in settings.required_sources and turn.now - sample.at > settings.forget_source:
+            turn.emit(e.LoadWithdrawn(turn.now, source))
 
 
 def resume(turn: Turn, _: c.Resume) -> None:
@@ -104,9 +113,13 @@ def _restand(turn: Turn) -> None:
 
 def _miss_signs_of_life(turn: Turn) -> None:
     state, now, settings = turn.state, turn.now, turn.state.settings
-    for worker in state.workers.values():
-        if worker.status in ("ready", "draining") and now - worker.last_seen > settings.worker_silence:
+    for worker in list(state.workers.values()):
+        if now - worker.last_seen <= settings.worker_silence:
+            continue
+        if worker.status == "ready":
             turn.emit(e.WorkerChanged(now, worker.id, "offline", "it fell silent"))
+        elif worker.status == "starting" and not worker.leases:  # it was asked for and never came
+            turn.emit(e.WorkerRemoved(now, worker.id))
     for pool_id, pool in list(state.pools.items()):
         status = _pool_status(state, now, pool.last_report)
         if status != pool.status:

@@ -28,7 +28,7 @@ function M.reset()
   slot_of, columns, inner, free_slots, high_slot, stamp = {}, {}, {}, {}, 0, stamp + 1
   for _, name in ipairs(COLUMNS) do columns[name] = { [0] = false } end
   for _, name in ipairs(INNER) do inner[name] = {} end
-  class_queues, group_tree, groups, groups_sorted = {}, {}, {}, true
+  class_queues, group_tree, groups, groups_sorted, M.live_groups = {}, {}, {}, true, 0
   for c = 0, 3 do class_queues[c] = queue.new(inner.q_pos, inner.q_home) end
   shapes = setmetatable({}, { __mode = "v" })
   M.columns, M.inner, M.class_queues, M.slot_of = columns, inner, class_queues, slot_of

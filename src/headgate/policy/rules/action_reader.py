@@ -163,9 +163,7 @@ def _settings(node: Node, known: tuple[str, ...], path: str, notes: Notes) -> di
     return {key.text: value for key, value in node.entries}
 
 
-def _choice(
-    settings: dict[str, Node], key: str, known: tuple[str, ...], path: str, notes: Notes
-) -> str | None:
+def _choice(settings: dict[str, Node], key: str, known: tuple[str, ...], path: str, notes: Notes) -> str | None:
     node = settings.get(key)
     return None if node is None else _one_of(node, known, f"{path}.{key}", notes)
 

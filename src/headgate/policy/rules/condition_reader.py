@@ -106,9 +106,7 @@ def _comparisons(name: str, field: Field, value: Node, path: str, notes: Notes) 
     return [_comparison(name, field, Scalar("eq", "", value.start, value.start), value, path, notes)]
 
 
-def _comparison(  # noqa: PLR0917 - the words of one comparison
-    name: str, field: Field, operator: Scalar, operand: Node, path: str, notes: Notes
-) -> Comparison | None:
+def _comparison(name: str, field: Field, operator: Scalar, operand: Node, path: str, notes: Notes) -> Comparison | None:
     if operator.text not in OPERATORS:
         hint = nearest(operator.text, OPERATORS)
         message = f"unknown operator {shown(operator.text)}"
@@ -238,7 +236,7 @@ def _rises(name: str, operand: Node, value: Value | tuple[Value, ...], path: str
     return False
 
 
-def _warn_of_impossible(  # noqa: PLR0917 - the words of one comparison
+def _warn_of_impossible(
     name: str, operator: str, operand: Node, value: Value | tuple[Value, ...], path: str, notes: Notes
 ) -> None:
     known = KNOWN_VALUES.get(name)

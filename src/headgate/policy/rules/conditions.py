@@ -119,15 +119,9 @@ class _Writer:
             return self._call(_ORDERING[operator], subject, number(value))
         written = _written(field, value)
         # a missing value is not different from anything: it does not compare
-        return (
-            f"{subject} == {written}"
-            if operator == "eq"
-            else f"({subject} ~= nil and {subject} ~= {written})"
-        )
+        return f"{subject} == {written}" if operator == "eq" else f"({subject} ~= nil and {subject} ~= {written})"
 
-    def _with_list(
-        self, name: str, field: Field, subject: str, operator: str, values: tuple[Value, ...]
-    ) -> str:
+    def _with_list(self, name: str, field: Field, subject: str, operator: str, values: tuple[Value, ...]) -> str:
         if operator == "between":
             return self._between(name, subject, number(values[0]), number(values[1]), values)
         among = self._among(subject, [_written(field, value) for value in values])

@@ -97,9 +97,7 @@ class _DocumentReader:
             self._note("wrong-type", body, "scheduler is a mapping with name and rules", "scheduler")
         return body if isinstance(body, Mapping) else None
 
-    def _fields(
-        self, node: Mapping, known: tuple[str, ...], required: tuple[str, ...], path: str
-    ) -> dict[str, Node]:
+    def _fields(self, node: Mapping, known: tuple[str, ...], required: tuple[str, ...], path: str) -> dict[str, Node]:
         fields = {key.text: value for key, value in node.entries}
         unknown = [key for key, _ in node.entries if key.text not in known]
         for key in unknown:

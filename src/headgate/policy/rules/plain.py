@@ -62,7 +62,7 @@ def condition_data(condition: Condition) -> str | Data:
     assert_never(condition)
 
 
-def action_data(action: Action) -> Data:  # noqa: PLR0911 - one return per kind
+def action_data(action: Action) -> Data:
     match action:
         case Dispatch(selection, match_):
             return {"dispatch": _given(worker_selection=selection, model_match=match_)}

@@ -169,9 +169,7 @@ class _Composer:
         if self._documents > 1:
             raise _RefusedError("several-documents", event.start_mark.index, "a policy is one document")
         if event.tags or event.version not in (None, (1, 2)):
-            raise _RefusedError(
-                "directive-refused", 0, "YAML directives other than %YAML 1.2 are not allowed"
-            )
+            raise _RefusedError("directive-refused", 0, "YAML directives other than %YAML 1.2 are not allowed")
 
     def _start_node(self, event: ev.NodeEvent) -> None:
         offset = event.start_mark.index

@@ -130,7 +130,7 @@ class SqliteStore:
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
             self._fenced = put(connection, batch, self._epoch)
-        except apsw.Error as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, half a batch must never be sealed
             self._give_up(connection, error)
 
     def seal(self) -> None:
@@ -180,7 +180,7 @@ class SqliteStore:
             roll_back(connection)
             raise Deposed(f"{self.name}: {self._broken}")
 
-    def _give_up(self, connection: apsw.Connection, error: apsw.Error) -> NoReturn:
+    def _give_up(self, connection: apsw.Connection, error: Exception) -> NoReturn:
         """Never try again here: after a failed sync the system may report success for what is not on the disk."""
         self._broken = reason(error)
         roll_back(connection)

@@ -9,7 +9,7 @@ from typing import Final
 
 import apsw
 
-from headgate.ports import Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
+from headgate.ports import RESTORE_LEAP, Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
 from headgate.stores.sqlite.connect import (
     connect_reader,
     opening,
@@ -21,9 +21,6 @@ from headgate.stores.sqlite.connect import (
 )
 from headgate.stores.sqlite.owner import OwnerLock
 from headgate.stores.sqlite.schema import refuse_newer
-
-RESTORE_STRIDE: Final = 1_000
-"""A restored store leaves out that many epochs: the original may have used some since it was copied."""
 
 _CHUNK = 5_000
 _VACUUM_PAGES = 20_000
@@ -121,6 +118,8 @@ def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
             while not backup.done:
                 backup.step(_COPY_PAGES)
         copied.execute("UPDATE meta SET epoch = epoch + ?", (epochs,))
+        # One file that can be read where nothing can be written; its first owner gives it a log again.
+        copied.pragma("journal_mode", "delete")
     publish(partial, target)
 
 
@@ -162,7 +161,7 @@ def restore(source: str | Path, target: str | Path) -> None:
     lock.acquire()
     connection = connect_reader(source)
     try:
-        copy(connection, target, RESTORE_STRIDE)
+        copy(connection, target, RESTORE_LEAP)
     finally:
         connection.close()
         lock.release()

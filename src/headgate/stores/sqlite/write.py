@@ -1,80 +1,106 @@
-"""How a batch becomes statements. Each kind of row has one prepared statement that is run for all of its rows."""
+"""How a batch becomes statements. Each kind of row has one prepared statement for blocks of rows and one for the rest.
+
+A block of twenty rows a statement takes two thirds of the time of twenty statements; longer ones gain nothing more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import apsw
 
 from headgate.ports import Batch, DocumentRow, EndRow, EventRow, JobRow, LeaseRow, RecordRow, StatusRow
 
-
-def _replace(table: str, row_type: type[tuple[object, ...]]) -> str:
-    columns = _fields(row_type)
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+_BLOCK: Final = 20
 
 
-def _fields(row_type: type[tuple[object, ...]]) -> tuple[str, ...]:
-    return tuple(row_type.__annotations__)
+class _Put:
+    """Puts rows of one type into their table; rows of the same key are replaced."""
+
+    def __init__(self, table: str, row_type: type[tuple[object, ...]], conflict: str = "") -> None:
+        columns = tuple(row_type.__annotations__)
+        verb = "INSERT" if conflict else "INSERT OR REPLACE"
+        row = f"({', '.join('?' * len(columns))})"
+        self._start = f"{verb} INTO {table} ({', '.join(columns)}) VALUES "
+        self.single = f"{self._start}{row} {conflict}"
+        self.block = f"{self._start}{', '.join([row] * _BLOCK)} {conflict}"
+
+    def __call__(self, connection: apsw.Connection, rows: Sequence[tuple[object, ...]]) -> None:
+        whole = len(rows) - len(rows) % _BLOCK
+        if whole:
+            blocks = [tuple(chain.from_iterable(rows[at : at + _BLOCK])) for at in range(0, whole, _BLOCK)]
+            connection.executemany(self.block, blocks)
+            rows = rows[whole:]
+        connection.executemany(self.single, rows)
 
 
-def _upsert_job() -> str:
-    """Replace a job of the same number, but never one of the same id: that would lose an acknowledged job."""
-    columns = _fields(JobRow)
-    changes = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO job ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT (seq) DO UPDATE SET {changes}"
+class _Drop:
+    """Deletes rows by their submission numbers."""
+
+    def __init__(self, table: str) -> None:
+        self.single = f"DELETE FROM {table} WHERE seq = ?"
+        self.block = f"DELETE FROM {table} WHERE seq IN ({', '.join('?' * _BLOCK)})"
+
+    def __call__(self, connection: apsw.Connection, seqs: Sequence[int]) -> None:
+        whole = len(seqs) - len(seqs) % _BLOCK
+        connection.executemany(self.block, [seqs[at : at + _BLOCK] for at in range(0, whole, _BLOCK)])
+        connection.executemany(self.single, [(seq,) for seq in seqs[whole:]])
 
 
-PUT_JOB: Final = _upsert_job()
-_PUT_STATUS: Final = _replace("status", StatusRow)
-_PUT_LEASE: Final = _replace("lease", LeaseRow)
-_PUT_END: Final = _replace("history", EndRow)
-_PUT_DOCUMENT: Final = _replace("document", DocumentRow)
-_PUT_RECORD: Final = _replace("record", RecordRow)
-_PUT_EVENT: Final = _replace("event", EventRow)
+# A job of the same number is replaced, but never one of the same id: that would lose an acknowledged job.
+_SAME_JOB = "ON CONFLICT (seq) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in JobRow._fields[1:])
+
+put_jobs: Final = _Put("job", JobRow, _SAME_JOB)
+_put_statuses: Final = _Put("status", StatusRow)
+_put_leases: Final = _Put("lease", LeaseRow)
+put_ends: Final = _Put("history", EndRow)
+_put_documents: Final = _Put("document", DocumentRow)
+_put_records: Final = _Put("record", RecordRow)
+_put_events: Final = _Put("event", EventRow)
+_drop_statuses: Final = _Drop("status")
+_drop_leases: Final = _Drop("lease")
+
 _PUT_JOURNAL: Final = "INSERT OR REPLACE INTO journal (number, epoch, at, events) VALUES (?, ?, ?, ?)"
-_DROP_STATUS: Final = "DELETE FROM status WHERE seq = ?"
-_DROP_LEASE: Final = "DELETE FROM lease WHERE seq = ?"
 _DROP_DOCUMENT: Final = "DELETE FROM document WHERE kind = ? AND id = ?"
 _MARK: Final = """UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)
     WHERE epoch = ?"""
 
 
 def put(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
-    """Put a batch into the open transaction: first what commits have most often. False if the epoch is another one.
+    """Put a batch into the open transaction. False if the epoch is another one.
 
     Inside a write transaction nobody else can raise the epoch: what holds here holds at the commit.
     """
-    many = connection.executemany
     if batch.jobs:
-        many(PUT_JOB, batch.jobs)
+        put_jobs(connection, batch.jobs)
     if batch.leases:
-        many(_PUT_LEASE, batch.leases)
+        _put_leases(connection, batch.leases)
     if batch.leases_gone:
-        many(_DROP_LEASE, [(seq,) for seq in batch.leases_gone])
+        _drop_leases(connection, batch.leases_gone)
     if batch.ends:
-        many(_PUT_END, batch.ends)
+        put_ends(connection, batch.ends)
     if batch.statuses:
-        many(_PUT_STATUS, batch.statuses)
+        _put_statuses(connection, batch.statuses)
     if batch.statuses_gone:
-        many(_DROP_STATUS, [(seq,) for seq in batch.statuses_gone])
+        _drop_statuses(connection, batch.statuses_gone)
     if batch.documents:
-        _put_documents(connection, batch.documents)
+        _put_or_drop_documents(connection, batch.documents)
     if batch.records:
-        many(_PUT_RECORD, batch.records)
+        _put_records(connection, batch.records)
     if batch.events:
-        many(_PUT_EVENT, batch.events)
+        _put_events(connection, batch.events)
     if batch.journal:
         connection.execute(_PUT_JOURNAL, (batch.number, batch.epoch, batch.at, batch.journal))
     connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed, epoch))
     return connection.changes() == 1
 
 
-def _put_documents(connection: apsw.Connection, documents: list[DocumentRow]) -> None:
+def _put_or_drop_documents(connection: apsw.Connection, documents: list[DocumentRow]) -> None:
+    """One by one, in their order: they are few, and one batch may put and drop the same."""
     for document in documents:
         if document.body is None:
             connection.execute(_DROP_DOCUMENT, (document.kind, document.id))
         else:
-            connection.execute(_PUT_DOCUMENT, document)
+            _put_documents(connection, [document])

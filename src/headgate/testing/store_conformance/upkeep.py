@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from headgate.ports import DocumentRow, EventRow, JobQuery, RecordRow, Retention, Store, StoreError
+from headgate.ports import (
+    Deposed,
+    DocumentRow,
+    EventRow,
+    JobQuery,
+    RecordRow,
+    Retention,
+    Store,
+    StoreError,
+    StoreUnavailable,
+)
 from headgate.testing.store_conformance.commits import everything, one_of_each
 from headgate.testing.store_conformance.home import StoreHome, Writer, end_row, job_row, lease_row, status_row
 
@@ -94,16 +104,14 @@ class UpkeepTests:
         assert left == {"load": [20, 30], "audit": [], "decision": [10, 20, 30]}
 
     def test_only_the_owner_may_compact(self, home: StoreHome) -> None:
-        old = Writer(home.store())
-        old.commit(jobs=[job_row(1)], ends=[end_row(1)])
-        new = Writer(home.usurper())
-        refused = False
-        try:
-            old.store.compact(10**12, Retention(jobs=0))
-        except StoreError:
-            refused = True
-        assert refused
-        assert [ended.end.seq for ended in new.store.recent_ends(9)] == [1]
+        owner = Writer(home.store())
+        owner.commit(jobs=[job_row(1)], ends=[end_row(1)], records=[RecordRow("load", 1, 1, "", b"")], journal=b"x")
+        owner.commit(indexed=1)
+        before = everything(owner.store)
+        for retention in (Retention(jobs=0), Retention(journal=0), Retention(records={"load": 0})):
+            deposed, owner = owner, Writer(home.usurper())
+            assert compact_is_refused(deposed.store, retention), retention
+        assert everything(owner.store) == before
 
     def test_commits_go_on_after_compact(self, home: StoreHome) -> None:
         writer = Writer(home.store())
@@ -154,6 +162,15 @@ class UpkeepTests:
         problems = writer.store.check()
         assert len(problems) == 3
         assert [number for number in ("77", "88", "ended") if not any(number in line for line in problems)] == []
+
+
+def compact_is_refused(store: Store, retention: Retention) -> bool:
+    """Whether a store refuses to tidy up: it is not the owner any more, or was cut off when it ceased to be."""
+    try:
+        store.compact(10**12, retention)
+    except (Deposed, StoreUnavailable):
+        return True
+    return False
 
 
 def assert_refused(store: Store, target: str) -> None:

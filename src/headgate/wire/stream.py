@@ -1,0 +1,110 @@
+"""Messages of the worker stream (`WS /v2/workers/{id}/stream`) and of the live feed (`WS /v2/live`), as JSON text.
+
+The worker says what it does and gets an answer to each message that carries a `ref`; the server pushes leases as they
+are granted. Everything on the stream can also be done by the calls of the HTTP API.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headgate.wire.http import BeatOut, ErrorOut, JobOut, LeaseOut, Problem
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """One message."""
+
+
+# -- from the worker ----------------------------------------------------------------------------------------------
+
+
+class Word(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One word on one lease: `start`, `complete`, `fail`, `release` or `progress`."""
+
+    lease_id: str
+    token: int
+    verb: str
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: ErrorOut | None = None
+    retry: bool = True
+    fraction: float | None = None
+    note: str = ""
+    log: str = ""
+
+
+class Words(Message, frozen=True, tag="words"):
+    """Words on leases, in order; one commit for all of them."""
+
+    ref: int
+    words: list[Word]
+
+
+class Beats(Message, frozen=True, tag="beats"):
+    """Heartbeats of all leases held, as (lease_id, token); with none it is a sign of life of the worker itself."""
+
+    ref: int
+    leases: list[tuple[str, int]] = []
+
+
+class Drain(Message, frozen=True, tag="drain"):
+    """The worker takes no further work; it finishes what it has."""
+
+    ref: int
+
+
+WorkerMessage = Words | Beats | Drain
+
+# -- to the worker ------------------------------------------------------------------------------------------------
+
+
+class Granted(Message, frozen=True, tag="granted"):
+    """Leases for this worker, each with its job. A lease that was delivered before may come again."""
+
+    leases: list[LeaseOut]
+    jobs: list[JobOut]
+
+
+class WordsDone(Message, frozen=True, tag="words-done"):
+    """What became of each word: none if it is durable, else the problem."""
+
+    ref: int
+    problems: list[Problem | None]
+
+
+class BeatsDone(Message, frozen=True, tag="beats-done"):
+    """How each lease stands."""
+
+    ref: int
+    beats: list[BeatOut]
+
+
+class Stop(Message, frozen=True, tag="stop"):
+    """Stop the work on a lease: it is over (cancelled, expired, preempted) or will be (`let_go_by`)."""
+
+    lease_id: str
+    reason: str
+    let_go_by: float | None = None
+
+
+ServerMessage = Granted | WordsDone | BeatsDone | Stop
+
+# -- the live feed ------------------------------------------------------------------------------------------------
+
+
+class Snapshot(Message, frozen=True, tag="snapshot"):
+    """Where things stand; deltas follow from `number` on."""
+
+    number: int
+    topics: dict[str, Any]
+
+
+class Deltas(Message, frozen=True, tag="delta"):
+    """What changed, by topic; numbers rise by one. A gap means: ask for a snapshot."""
+
+    number: int
+    topics: dict[str, Any]
+
+
+LiveMessage = Snapshot | Deltas
