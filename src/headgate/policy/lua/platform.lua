@@ -37,9 +37,11 @@
 --   others    find_victims(job) average(list, field) starts_with(text, prefix) contains(text or list, what)
 --
 -- globals           platform.schedule(context) platform.get_source() log.debug/info/warn/error(...) metrics.emit(name, value)
---                   trace(step) KB MB GB, and the safe parts of string, table, math and the base library
+--                   trace(step) KB MB GB (powers of 1000) KiB MiB GiB (of 1024), and the safe parts of string, table, math and
+--                   the base library
 --
--- answers           {action="dispatch", job_id=, worker_id=} (an external job needs no worker)  {action="wait", retry_after_ms=}  {action="evict", evict_worker_id=}
+-- answers           {action="dispatch", job_id=, worker_id=} (an external job needs no worker)  {action="wait", retry_after_ms=}
+--                   {action="evict", evict_worker_id=}
 --                   {action="start_worker", start_worker={model_ref=, pool_id=, gpu_id=}}
 --                   {action="preempt", job_id=, victims={...}}  {action="batch", actions={...}}; any may carry a reason
 --
