@@ -19,8 +19,9 @@ from headgate.policy.deltas import Answer, Delta, Question, decode_answer, encod
 MAX_SOURCE_BYTES = 1 << 20
 PLATFORM, USER = "platform", "user"
 _PARTS = (
-    *("codec", "views", "queue", "mirror", "fleet", "helpers", "victims", "effects"),
-    *("sandbox", "speech", "policies", "asking", "deltas"),
+    *("codec", "views", "queue", "mirror", "fleet"),
+    *("fitting", "helpers", "stock", "quotas", "eviction", "victims"),
+    *("effects", "sandbox", "speech", "policies", "asking", "deltas"),
 )
 
 
