@@ -11,11 +11,12 @@ local function held_vram(rec)
   return model and model.public.vram or 0
 end
 
-local function to_evict(pool_id, vram, earlier)
-  local best
+local function to_evict(pool, vram, earlier)
+  local best, pool_id
+  pool_id, vram = fitting.id_of(pool), fitting.expect(vram or 0, "number", "find_worker_to_evict")
   for _, rec in ipairs(fleet.workers()) do
     local held = rec.public.vram_free or 0
-    if is_idle(rec) and (not pool_id or rec.public.pool_id == pool_id) and (not vram or held_vram(rec) + held >= vram)
+    if is_idle(rec) and (not pool_id or rec.public.pool_id == pool_id) and held_vram(rec) + held >= vram
       and (not best or earlier(rec, best)) then best = rec end
   end
   return best and best.view or nil
@@ -31,8 +32,8 @@ local function lfu(a, b)
   return lru(a, b)
 end
 -- The idle worker used longest ago (or least often), optionally in one pool and with at least this much VRAM to give back.
-function helpers.find_worker_to_evict_lru(pool_id, vram) return to_evict(pool_id, vram, lru) end
-function helpers.find_worker_to_evict_lfu(pool_id, vram) return to_evict(pool_id, vram, lfu) end
+function helpers.find_worker_to_evict_lru(pool, vram) return to_evict(pool, vram, lru) end
+function helpers.find_worker_to_evict_lfu(pool, vram) return to_evict(pool, vram, lfu) end
 
 -- True when the worker is idle and no queued job wants its model; else false and why.
 function helpers.should_evict(worker)

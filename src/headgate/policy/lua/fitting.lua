@@ -17,6 +17,16 @@ function M.worker_for(worker)
   if type(worker) == "string" then return fleet.by_worker[worker] end
   return is_record(worker) and fleet.by_worker[worker.id or false] or nil
 end
+-- An id may come as the view that bears it.
+function M.id_of(what)
+  if is_record(what) then return what.id end
+  return what
+end
+-- A wrong type is the author's mistake: say whose argument it is, at the line of the call.
+function M.expect(value, wanted, name)
+  if type(value) == wanted then return value end
+  return error(name .. ": a " .. wanted .. " was expected, got " .. type(value), 3)
+end
 function M.pool_for(pool)
   if type(pool) == "string" then return fleet.by_pool[pool] end
   return is_record(pool) and fleet.by_pool[pool.id or false] or nil

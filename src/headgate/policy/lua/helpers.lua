@@ -1,12 +1,13 @@
 -- The calls of `context.helpers` that choose workers and look at jobs; quotas, stock, eviction and victims have files of their
--- own. Answers come from the mirror and follow the effects of earlier answers in the same cycle. All of them are total: an
--- unknown id gives nil (or false and a reason), never an error; ties go to the smaller id.
+-- own. Answers come from the mirror and follow the effects of earlier answers in the same cycle. An unknown
+-- id gives nil (or false and a reason), never an error; a wrong type is an error that names the call. Ties go to the smaller id.
 local hg = ...
 local views, mirror, fleet, fitting = hg.views, hg.mirror, hg.fleet, hg.fitting
 local M = {}
 hg.helpers = M  -- what is put here is what a policy sees
 
 local slot_for, worker_for, room, units_left = fitting.slot_for, fitting.worker_for, fitting.room, fitting.units_left
+local id_of, expect = fitting.id_of, fitting.expect
 local is_record, accepting, sort = views.is_record, fleet.accepting, table.sort
 
 -- Selection of workers --------------------------------------------------------------------------------------------------------
@@ -40,7 +41,7 @@ end
 local function search(what, pool, better)
   local first, second, slot = sets_for(what)
   if not first then return nil end
-  local pool_id = is_record(pool) and pool.id or pool
+  local pool_id = id_of(pool)
   local best = best_of(first, slot, pool_id, better) or (second and best_of(second, slot, pool_id, better))
   return best and best.view or nil
 end
@@ -72,7 +73,7 @@ function M.find_worker_round_robin(model_ref, pool_id) return search(model_ref, 
 
 function M.find_workers(model_ref, pool)
   local first, second, slot = sets_for(model_ref)
-  local pool_id = is_record(pool) and pool.id or pool
+  local pool_id = id_of(pool)
   local found, shown = {}, {}
   for _, set in ipairs({ first or {}, second or {} }) do
     for _, rec in ipairs(set) do
@@ -85,6 +86,7 @@ function M.find_workers(model_ref, pool)
 end
 
 function M.filter_workers(test)
+  expect(test, "function", "filter_workers")
   local shown = {}
   for _, rec in ipairs(fleet.workers()) do
     if test(rec.view) then shown[#shown + 1] = rec.view end
@@ -100,7 +102,8 @@ function M.get_job(id)
 end
 
 function M.filter_jobs(test, limit)
-  local found, list, most = {}, mirror.queue, limit or 1 / 0
+  expect(test, "function", "filter_jobs")
+  local found, list, most = {}, mirror.queue, expect(limit or 1 / 0, "number", "filter_jobs")
   for i = 1, #list do
     if #found >= most then break end
     local job = list[i]
@@ -139,9 +142,10 @@ end
 -- Mean of a list of numbers, or of one field of a list of records; nil for an empty list.
 function M.average(items, field)
   local sum, n = 0, 0
+  if not views.is_list(items) then expect(items, "table", "average") end
   for i = 1, #items do
     local value = items[i]
-    if field then value = value[field] end
+    if field ~= nil then value = type(value) == "table" and value[field] end
     if type(value) == "number" then sum, n = sum + value, n + 1 end
   end
   if n == 0 then return nil end

@@ -32,8 +32,8 @@ function helpers.check_quota(who, need)
   if slot then
     why = over_for_job(tenant, slot)
   elseif type(need) == "table" then
-    local names = {}
-    for name, amount in next, is_record(need) and hidden(need) or need do
+    local names, amounts = {}, is_record(need) and hidden(need) or need
+    for name, amount in next, type(amounts) == "table" and amounts or {} do
       if type(name) == "string" and type(amount) == "number" then names[#names + 1] = name end
     end
     sort(names)

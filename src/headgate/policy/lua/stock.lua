@@ -24,8 +24,9 @@ end
 -- Living pools with a GPU that has this much VRAM free; without an amount, with a worker that accepts work.
 function helpers.find_pools_with_capacity(vram)
   local found = {}
+  vram = fitting.expect(vram or 0, "number", "find_pools_with_capacity")
   for _, pool in ipairs(fleet.pools()) do
-    if pool_lives(pool) and has_capacity(pool, vram or 0) then found[#found + 1] = pool.view end
+    if pool_lives(pool) and has_capacity(pool, vram) then found[#found + 1] = pool.view end
   end
   return found
 end
@@ -43,8 +44,9 @@ function helpers.pool_utilization(pool)
 end
 
 -- GPUs of living pools with this much VRAM free, most free first; each knows its `pool_id`.
-function helpers.find_gpus_with_vram(vram, pool_id)
-  local found, shown = {}, {}
+function helpers.find_gpus_with_vram(vram, pool)
+  local found, shown, pool_id = {}, {}, fitting.id_of(pool)
+  vram = fitting.expect(vram or 0, "number", "find_gpus_with_vram")
   for _, pool in ipairs(fleet.pools()) do
     if pool_lives(pool) and (not pool_id or pool.id == pool_id) then
       for i, gpu in ipairs(pool.gpus) do
