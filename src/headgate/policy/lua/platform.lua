@@ -49,7 +49,7 @@
 --   1. classes strictly, then rank; between tenants the one with the smallest weighted share; then submission
 --   2. the least loaded worker that holds the model and has room; quotas are hard
 --   3. the first job that has to wait gets a reservation; others may jump ahead only if they do not delay it (EASY backfill)
---   4. a high job that fits nowhere preempts low and background ones where that makes room
+--   4. a job of a preempting class (high) that fits nowhere preempts preemptible ones (low, background) where that makes room
 --   5. workers are started for models that queued jobs want; the least recently used idle one nobody wants makes way
 
 local BACKFILL_DEPTH = 50
@@ -218,10 +218,10 @@ local function backfill(context, group, worker, reservation)
 end
 
 local function preempt(context, job)
-  if context.config.preemption == false or job.class ~= "high" then return nil end
+  if context.config.preemption == false then return nil end
   local victims = context.helpers.find_victims(job)
   if not victims then return nil end
-  return { action = "preempt", job_id = job.id, victims = victims, reason = "a high job fits nowhere else" }
+  return { action = "preempt", job_id = job.id, victims = victims, reason = "a " .. job.class .. " job fits nowhere else" }
 end
 
 -- Somebody waits ahead of this group. The reservation is made only now, when there is a place to quarrel about.
