@@ -82,6 +82,8 @@ class Changes:
         self.low_water = LowWater(low_water)
         self.lease_rows: set[int] = set()
         self.status_rows: set[int] = set()
+        self.seqs: dict[str, int] = {}
+        """The submission numbers of the jobs in the last batch that was taken."""
         self._clear()
 
     def _clear(self) -> None:
@@ -142,8 +144,12 @@ class Changes:
         """The rows of the next commit; collecting starts anew."""
         batch = Batch(number, state.epoch, at, state.seq, state.tokens, self.low_water.mark)
         batch.journal = e.encode(self.events) if self.events else b""
+        seqs: dict[str, int] = {}
         for job_id in self._touched:
-            self._project(self._ended.get(job_id) or state.jobs[job_id], batch, at)
+            job = self._ended.get(job_id) or state.jobs[job_id]
+            seqs[job_id] = job.seq
+            self._project(job, batch, at)
+        self.seqs = seqs
         batch.documents = [DocumentRow(kind, id_, _document(state, kind, id_)) for kind, id_ in self._documents]
         batch.records = self.records
         batch.low_water = self.low_water.mark

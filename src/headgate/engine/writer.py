@@ -43,6 +43,11 @@ class Group:
         self.batch: Batch | None = None
 
 
+def _pause_of(lease_ttl: int) -> int:
+    """A silence of the engine that could cost a holder its lease; never less than two of the shells' ticks."""
+    return max(2_000, min(5_000, lease_ttl // 2))
+
+
 def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
     return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
@@ -58,7 +63,7 @@ class Writer:
         chance: Chance,
         settings: Settings | None = None,
         *,
-        pause: int = 5_000,
+        pause: int | None = None,
         failpoint: Hook | None = None,
     ) -> None:
         self.settings = settings or Settings()
@@ -71,7 +76,7 @@ class Writer:
         if self._decider is not None:
             self.observers.append(self._decider.observe)
         self._chance = chance
-        self._pause = pause
+        self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
@@ -236,7 +241,7 @@ class Writer:
         events = self._changes.events
         group.batch = self._changes.take(self.state, self.number, self._last_now)
         if events:
-            self._index.add(self.number, events)
+            self._index.add(self.number, events, self._changes.seqs)
         return self._write(group)
 
     def index(self) -> None:
