@@ -95,7 +95,7 @@ def _live(state: State, changes: Changes, rows: Iterable[LiveJob], now: int) -> 
             changes.status_rows.add(job.seq)
         held = None
         if lease is not None:
-            held = _lease(job.id, spec, standing, lease)
+            held = _lease(job.id, spec, standing, lease, now)
             changes.lease_rows.add(job.seq)
         restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
 
@@ -108,7 +108,8 @@ def _standing(spec: JobSpec, row: StatusRow) -> Standing:
     return Standing(of, row.job_class, row.attempt, row.not_before, row.queued_at, settled)
 
 
-def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow) -> Lease:
+def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow, now: int) -> Lease:
+    """The lease with a full TTL from now: the clock of the last start may have stood hours ahead of this one."""
     of = spec.kind if standing is None else standing.kind
     return Lease(
         row.lease_id,
@@ -120,7 +121,7 @@ def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow)
         of.resources,
         row.token,
         row.granted_at,
-        row.granted_at + row.ttl,
+        now + row.ttl,
         row.granted_at,
         row.attempt,
         row.ttl,
