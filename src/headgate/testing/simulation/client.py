@@ -79,6 +79,7 @@ class Client(Holder):
 
     def _spec(self, siblings: list[str]) -> JobSpec:
         draw, now = self.world.chance, self.world.now / 1000
+        place = draw.choice(POOLS)
         fields: dict[str, Any] = {
             "priority": draw.choice(sorted(PRIORITIES)),
             "rank": draw.choice((0, 0, 0, 1, -3)),
@@ -89,8 +90,8 @@ class Client(Holder):
         }
         optional: tuple[tuple[str, float, Any], ...] = (
             ("resources", 0.3, {"memory": draw.choice(("1GB", "3GB"))}),
-            ("pool", 0.1, draw.choice(POOLS)),
-            ("requires", 0.1, {"zone": draw.choice(POOLS)}),
+            ("pool", 0.1, place),
+            ("requires", 0.1, {"zone": place}),
             ("run", 0.12, {"kind": "external"}),
             ("timeout", 0.2, draw.choice((1, 6))),
             ("not_before", 0.1, now + draw.choice((-5, 0.5, 8))),
