@@ -106,13 +106,17 @@ class Writer:
         if type(command) is c.Submit:
             command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
         reply = self._take(command, now)
+        self.when_durable(done)
+        return reply
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done` when everything that an answer given now may rest on is on the disk. Refusals rest on it too."""
         if self._changes:
             self._group.waiting.append(done)
-        elif self._sealing is not None:  # the answer may rest on what is on its way to the disk
+        elif self._sealing is not None:
             self._sealing.waiting.append(done)
         else:
             done(None)
-        return reply
 
     def _take(self, command: c.Command[R], now: int) -> R:
         outcome = decide(self.state, command, now, self._chance.uniform)
