@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _show(report: Report, lines: int) -> None:
     if report.problem is not None:
-        for line in report.trace[-lines:]:
+        for line in report.trace[max(0, len(report.trace) - lines) :]:
             _say(line)
     _say(
         f"seed {report.seed}: {report.problem or 'holds'} ({report.steps} steps, {report.jobs} jobs, "

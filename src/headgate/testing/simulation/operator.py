@@ -47,6 +47,8 @@ class Operator(Actor):
             busy = chance.choice((0.0, 2.0, 10.0, float("nan"))) if odd else None
             units = chance.choice((0, 10, 30)) if odd else None
             self._tell(c.ReportPool(pool(name, busy=busy, units=units, workers=self._workers)))
+        if self.world.calm:  # again and again: an old word may still be on its way
+            self.make_peace()
         self.later(2 * _POLL, self._report)
 
     def _meddle(self) -> None:
@@ -82,4 +84,4 @@ class Operator(Actor):
     def make_peace(self) -> None:
         """Lift every quota; let the machine be idle."""
         for name in TENANTS:
-            self._tell(c.SetTenant(tenant(name)), once=False)
+            self._tell(c.SetTenant(tenant(name)))

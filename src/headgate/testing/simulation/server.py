@@ -215,6 +215,7 @@ class Server:
     # -- commits ------------------------------------------------------------------------------------------------
 
     def _commit(self, tickets: list[Ticket[Any]]) -> None:
+        before = self._store.injected
         try:
             group = self._writer.write()
             if group is not None and self.world.odds(self._faults.slow_commits):
@@ -224,15 +225,20 @@ class Server:
                 self._writer.seal(group)
                 self._writer.tell(group)
         except StoreError as error:
+            if self._store.injected == before:
+                raise Violation(f"the store refused a commit: {error}") from error
             for ticket in tickets:
                 ticket.done(error)
 
     def _seal(self) -> None:
         group, self._sealing = self._sealing, None
+        before = self._store.injected
         if group is not None:
             try:
                 self._writer.seal(group)
-            except StoreError:
+            except StoreError as error:
+                if self._store.injected == before:
+                    raise Violation(f"the store refused a commit: {error}") from error
                 self._plan_tick(0)
             else:
                 self._writer.tell(group)
