@@ -10,6 +10,7 @@ from typing import Any
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.errors import DuplicateJob
+from headgate.testing.simulation.disk import SimDisk
 from headgate.testing.simulation.world import Violation, World
 
 
@@ -28,16 +29,15 @@ class Belief:
 class History:
     """One run's observations."""
 
-    def __init__(self, world: World, ttl: int) -> None:
+    def __init__(self, world: World, disk: SimDisk, ttl: int) -> None:
         self._world = world
+        self._disk = disk
         self._ttl = ttl
         self.accepted: list[tuple[c.Command[Any], Any]] = []
         """Commands that were acknowledged, with the answer."""
         self.present: set[str] = set()
         """Jobs that somebody was told exist."""
         self._beliefs: dict[str, list[Belief]] = {}
-        self._worker_of: dict[str, str | None] = {}
-        self._revoked: set[str] = set()
         self._gap_at = 0
 
     def engine_gap(self, at: int) -> None:
@@ -60,40 +60,58 @@ class History:
 
     def committed(self, events: list[e.Event]) -> None:
         """Durable events, as the feed hands them out."""
-        thrown_out = {event.id for event in events if isinstance(event, e.WorkerRemoved)}
-        thrown_out |= {event.id for event in events if isinstance(event, e.WorkerChanged) and event.status == "failed"}
         for event in events:
-            match event:
-                case e.LeaseGranted():
-                    self._worker_of[event.lease_id] = event.worker_id
-                case e.LeaseReleased(cause="preempt") | e.AttemptFailed():
-                    self._revoked.add(event.lease_id)
-                case e.LeaseExpired():
-                    self._expired(event, thrown_out)
+            if isinstance(event, e.LeaseExpired):
+                self._expired(event)
 
-    def _expired(self, event: e.LeaseExpired, thrown_out: set[str]) -> None:
-        if self._worker_of.get(event.lease_id) in thrown_out:
-            self._revoked.add(event.lease_id)
+    def _expired(self, event: e.LeaseExpired) -> None:
+        early = self._gap_at <= event.at < self._gap_at + self._ttl
+        promised = [b for b in self._beliefs.get(event.job_id, []) if b.lease_id == event.lease_id]
+        betrayed = [belief.holder for belief in promised if self._believes(belief)]
+        if (not early and not betrayed) or self._revoked(event.lease_id):
             return
-        if self._gap_at <= event.at < self._gap_at + self._ttl:
+        if early:
             away = event.at - self._gap_at
             raise Violation(f"lease {event.lease_id} expired {away} ms after the engine itself was away")
-        for belief in self._beliefs.get(event.job_id, []):
-            if belief.lease_id == event.lease_id and self._believes(belief):
-                raise Violation(f"lease {event.lease_id} expired while {belief.holder} had been promised more time")
+        raise Violation(f"lease {event.lease_id} expired while {betrayed[0]} had been promised more time")
+
+    def _revoked(self, *leases: str) -> bool:
+        """Whether the engine ended one over its holder's head: preempted, timed out, or its worker thrown out."""
+        return any(self._revoked_one(lease_id) for lease_id in leases)
+
+    def _revoked_one(self, lease_id: str) -> bool:
+        worker = None
+        for row in self._disk.journal:
+            events = e.decode(row.events)
+            for event in events:
+                match event:
+                    case e.LeaseGranted() if event.lease_id == lease_id:
+                        worker = event.worker_id
+                    case e.LeaseReleased() | e.AttemptFailed() if event.lease_id == lease_id:
+                        return True
+                    case e.LeaseExpired() if event.lease_id == lease_id:
+                        return any(_throws_out(other, worker) for other in events)
+        return False
 
     # -- what holders believe -----------------------------------------------------------------------------------
 
     def begins(self, belief: Belief) -> None:
         """A holder's start was acknowledged: from now on it works."""
         for other in self._beliefs.setdefault(belief.job_id, []):
-            if other is not belief and other.lease_id != belief.lease_id and self._believes(other):
+            apart = other is not belief and other.lease_id != belief.lease_id
+            if apart and self._believes(other) and not self._revoked(other.lease_id, belief.lease_id):
                 raise Violation(f"{other.holder} and {belief.holder} both work on job {belief.job_id}")
         belief.working = True
         self._beliefs[belief.job_id].append(belief)
 
     def _believes(self, belief: Belief) -> bool:
-        return belief.working and self._world.now < belief.until and belief.lease_id not in self._revoked
+        return belief.working and self._world.now < belief.until
+
+
+def _throws_out(event: e.Event, worker: str | None) -> bool:
+    if isinstance(event, e.WorkerChanged):
+        return event.id == worker and event.status == "failed"
+    return isinstance(event, e.WorkerRemoved) and event.id == worker
 
 
 def _brief(command: c.Command[Any]) -> str:

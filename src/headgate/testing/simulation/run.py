@@ -80,7 +80,7 @@ class Simulation:
         self.faults = fault_mix.draw(world.chance)
         settings = draw_settings(world.chance)
         self.disk = SimDisk()
-        self.history = History(world, settings.lease_ttl)
+        self.history = History(world, self.disk, settings.lease_ttl)
         self.server = Server(world, self.disk, self.faults, self.history, settings)
         self.network = Network(world, self.faults)
         parts = (world, self.network, self.server, self.history, self.faults)
