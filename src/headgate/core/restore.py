@@ -79,6 +79,7 @@ def _put_lease(state: State, job: Job, lease: Lease, now: int) -> None:
     job.lease = lease
     job.attempt = lease.attempt
     state.leases[lease.id] = lease
+    state.preemptible += state.may_be_preempted(job, lease)
     timeout = job.kind.of.timeout
     if lease.started_at is not None and timeout is not None:
         lease.timeout_at = lease.started_at + timeout
