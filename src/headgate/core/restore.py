@@ -6,7 +6,6 @@ import msgspec
 
 from headgate.core.apply.jobs import line_up, watch
 from headgate.core.apply.ledgers import hold
-from headgate.core.fingerprint import spec_digest
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
 from headgate.core.state import Job, Settled, State
@@ -38,7 +37,7 @@ def restore_live(
     of = spec.kind if standing is None else standing.kind
     job_class = of.job_class if standing is None else standing.job_class
     pending: list[str] = []
-    job = _put_back(state, job_id, seq, created_at, spec, of, job_class)
+    job = state.enter(job_id, seq, created_at, spec, state.kind_for(of, job_class), JobState.QUEUED)
     state.tenant_named(of.tenant).live += 1
     if spec.dependencies:
         pending = [d for d in spec.dependencies if (p := state.jobs.get(d)) is not None and p.state not in TERMINAL]
@@ -64,38 +63,12 @@ def restore_ended(
     state: State, job_id: str, seq: int, created_at: int, spec: JobSpec, ended: JobState, settled: Settled | None
 ) -> None:
     """Put back a job that has ended, so that repeats of its last word and of its key are still recognised."""
-    job = _put_back(state, job_id, seq, created_at, spec, spec.kind, spec.kind.job_class)
+    job = state.enter(job_id, seq, created_at, spec, state.kind_for(spec.kind, spec.kind.job_class), ended)
     state.tenant_named(spec.kind.tenant)
     job.payload = b""
-    job.state = ended
     state.counts[ended] += 1
     state.finished.append(job_id)
     _remember(state, job, settled)
-
-
-def _put_back(state: State, job_id: str, seq: int, created_at: int, spec: JobSpec, of: JobKind, job_class: int) -> Job:
-    kind = state.kind_for(of, job_class)
-    kind.jobs += 1
-    job = Job(
-        job_id,
-        kind,
-        spec.name,
-        spec.payload,
-        spec.seed,
-        spec.attributes,
-        spec.dependencies,
-        spec.not_before,
-        spec.deadline,
-        spec.idempotency_key,
-        seq,
-        created_at,
-        created_at,
-        JobState.QUEUED,
-    )
-    state.jobs[job_id] = job
-    if spec.idempotency_key is not None:
-        state.keys[spec.kind.tenant, spec.idempotency_key] = (job_id, spec_digest(spec))
-    return job
 
 
 def _remember(state: State, job: Job, settled: Settled | None) -> None:
@@ -109,6 +82,7 @@ def _put_lease(state: State, job: Job, lease: Lease, now: int) -> None:
     job.lease = lease
     job.attempt = lease.attempt
     state.leases[lease.id] = lease
+    state.preemptible += state.may_be_preempted(job, lease)
     timeout = job.kind.of.timeout
     if lease.started_at is not None and timeout is not None:
         lease.timeout_at = lease.started_at + timeout

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -18,7 +19,7 @@ from headgate.core.state import Settled, State
 from headgate.core.states import TERMINAL, JobState
 from headgate.core.tenants import TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
-from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, Store
+from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
 
 
 
@@ -43,7 +44,23 @@ _tenant = msgspec.msgpack.Decoder(TenantSpec).decode
 _model = msgspec.msgpack.Decoder(ModelSpec).decode
 
 
-def recover(store: Store, settings: Settings, mark: Mark, now: int) -> tuple[State, Changes]:
+class Rows(Protocol):
+    """The part of a store that a state is rebuilt from."""
+
+    def live_jobs(self) -> Iterator[LiveJob]:
+        """All jobs that have not ended, in order of submission."""
+        ...
+
+    def recent_ends(self, limit: int) -> list[EndedJob]:
+        """The last jobs that ended, oldest end first."""
+        ...
+
+    def documents(self) -> Iterator[DocumentRow]:
+        """All documents."""
+        ...
+
+
+def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[State, Changes]:
     """The state as of the last commit, and the collector that knows which rows stand in the store."""
     state = State(settings, mark.epoch)
     state.seq, state.tokens = mark.seq, mark.tokens

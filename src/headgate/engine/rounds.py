@@ -91,7 +91,14 @@ class Rounds:
             try:
                 ticket.reply = self.writer.accept(ticket.command, now, ticket.done)
             except Exception as error:  # noqa: BLE001 - handed to the caller
-                ticket.done(error)
+                self._refuse(ticket, error)
+
+    def _refuse(self, ticket: Ticket[Any], refusal: Exception) -> None:
+        """What it rests on may not be on the disk yet: "there is a job X already" must not be said too early."""
+        if self.writer.stopped is not None:
+            ticket.done(refusal)
+        else:
+            self.writer.when_durable(lambda failure: ticket.done(failure or refusal))
 
     def pass_time(self, now: int, *, plan: bool = True) -> None:
         """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried.

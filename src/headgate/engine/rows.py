@@ -91,6 +91,7 @@ class Changes:
         self._new: dict[str, e.JobSubmitted] = {}
         self._touched: dict[str, None] = {}
         self._ended: dict[str, Job] = {}
+        self._ended_waiting: set[str] = set()
         self._altered: set[str] = set()
         self._results: dict[str, bytes] = {}
         self._failures: dict[str, e.Failure] = {}
@@ -118,6 +119,8 @@ class Changes:
         job = state.jobs[job_id]
         if job.state in TERMINAL:  # the core may forget it before the commit
             self._ended[job_id] = job
+            if kind is e.DeadlineMissed or (kind is e.JobCancelled and job.settled and job.settled.verb != "cancel"):
+                self._ended_waiting.add(job_id)
         if kind is e.JobSubmitted:
             self._new[job_id] = event
         elif kind is e.JobCompleted:
@@ -188,6 +191,8 @@ class Changes:
         settled = job.settled
         error = encode(failure) if failure is not None and job.id not in self._results else None
         result = self._results.get(job.id)
+        # A job that ended while it waited ended on no worker; what its last lease said still tells a repeat.
+        held = settled is not None and job.id not in self._ended_waiting
         if settled is None:
             return EndRow(job.seq, job.state.value, at, job.attempt, None, None, None, None, None, None, error, result)
         return EndRow(
@@ -195,8 +200,8 @@ class Changes:
             job.state.value,
             at,
             job.attempt,
-            settled.started_at,
-            settled.worker_id,
+            settled.started_at if held else None,
+            settled.worker_id if held else None,
             settled.lease_id,
             settled.token,
             settled.verb,

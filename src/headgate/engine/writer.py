@@ -13,6 +13,7 @@ from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.actions import Action, Wait
 from headgate.core.decide import decide
+from headgate.core.errors import DuplicateJob
 from headgate.core.fingerprint import digest
 from headgate.core.lease import epoch_of
 from headgate.core.ordering import Decider, Note, Policy
@@ -78,6 +79,8 @@ class Writer:
         self._chance = chance
         self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
+        self._newest_id = ""
+        """Ids sort by the time they were made: one beyond this is new without a look at the store."""
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
 
@@ -88,6 +91,7 @@ class Writer:
         mark = self.store.open()
         self.state, self._changes = recover(self.store, self.settings, mark, now)
         self.number = mark.number
+        self._newest_id = max(self._newest_id, max(self.state.jobs, default=""))
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
@@ -129,13 +133,17 @@ class Writer:
         if type(command) is c.Submit:
             command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
         reply = self._take(command, now)
+        self.when_durable(done)
+        return reply
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done` when everything that an answer given now may rest on is on the disk. Refusals rest on it too."""
         if self._changes:
             self._group.waiting.append(done)
-        elif self._sealing is not None:  # the answer may rest on what is on its way to the disk
+        elif self._sealing is not None:
             self._sealing.waiting.append(done)
         else:
             done(None)
-        return reply
 
     def _take(self, command: c.Command[R], now: int) -> R:
         outcome = decide(self.state, command, now, self._chance.uniform)
@@ -157,6 +165,7 @@ class Writer:
         """Tell the core of jobs it has forgotten and the store has not: dependencies and idempotency keys."""
         finished: dict[str, JobState] = {}
         keys: dict[str, tuple[str, bytes]] = {}
+        self._refuse_forgotten(command)
         new = {job.id for job in command.jobs}
         unknown = {
             d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs and d not in new
@@ -170,6 +179,17 @@ class Writer:
                 if row is not None:
                     keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
         return c.Submit(command.jobs, finished, keys) if finished or keys else command
+
+    def _refuse_forgotten(self, command: c.Submit) -> None:
+        """A repeat of a job that the core has forgotten must not reach the store, which would refuse the whole group."""
+        jobs, newest = self.state.jobs, self._newest_id
+        old = [job for job in command.jobs if job.id <= newest and job.id not in jobs]
+        self._newest_id = max(newest, *(job.id for job in command.jobs)) if command.jobs else newest
+        unkeyed = [job.id for job in old if job.spec.idempotency_key is None]
+        known = self.store.states_of(unkeyed) if unkeyed else {}
+        if known:
+            again = min(known)
+            raise DuplicateJob(f"there is a job {again!r} already", job_id=again)
 
     def tick(self, now: int) -> None:
         """Let time pass: timers, ageing, capacity; then see whether anything can start."""

@@ -184,6 +184,8 @@ class Mirroring:
 def _config(settings: Settings) -> dict[str, Any]:
     return {
         "preemption": settings.preemption,
+        "preempting_classes": [d.CLASSES[job_class] for job_class in settings.preempting_classes],
+        "preemptible_classes": [d.CLASSES[job_class] for job_class in settings.preemptible_classes],
         "stagger_ms": settings.stagger,
         "lease_ttl_ms": settings.lease_ttl,
         "total_units": settings.total_units,
