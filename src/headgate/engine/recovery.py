@@ -22,7 +22,6 @@ from headgate.engine.rows import Changes, WorkerDocument
 from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
 
 
-
 class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """`JobSpec` with its kind left encoded: a million jobs are of few kinds, and each is decoded once."""
 
