@@ -1,7 +1,7 @@
 """How commands answer: in words or as JSON, with an exit code, and never with a traceback.
 
-0: done, and all is well. 1: it could not be done, or something is wrong with what was looked at. 2: the command line was
-not understood.
+0: done, and all is well. 1: it could not be done, or something is wrong with what was looked at. 2: the command line
+was not understood.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make a new database from a copy. Its epoch jumps, so that leases from before are void and their late words refused."""
+"""Make a new database from a copy. Its epoch jumps, so that leases from before are void and late words refused."""
 
 from __future__ import annotations
 
