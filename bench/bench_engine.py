@@ -11,13 +11,12 @@ import argparse
 import asyncio
 import gc
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter, process_time
+from time import process_time
 
 from bench.bench_store import raw_connection
 from bench.engine_world import BULK, SETTINGS, AsyncClients, Clients, Jobs, lives, threads

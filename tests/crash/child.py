@@ -250,9 +250,7 @@ def owner(path: str) -> None:
     engine.stop()
 
 
-ROLES = {
-    role.__name__: role for role in (clients, leader, member, dies_at, full_disk, obedient, refused, owner)
-}
+ROLES = {role.__name__: role for role in (clients, leader, member, dies_at, full_disk, obedient, refused, owner)}
 
 if __name__ == "__main__":
     ROLES[sys.argv[1]](*sys.argv[2:])
