@@ -13,11 +13,11 @@ from headgate.core.cluster import ModelSpec
 from headgate.core.events import ModelSet, TenantSet, WorkerRegistered
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
-from headgate.core.restore import Standing, restore_ended, restore_live
+from headgate.core.restore import Standing, restore_ended, restore_live, restore_queued
 from headgate.core.settings import Settings
-from headgate.core.state import Settled, State
+from headgate.core.state import Kind, Settled, State
 from headgate.core.states import TERMINAL, JobState
-from headgate.core.tenants import TenantSpec
+from headgate.core.tenants import Tenant, TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
 from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
 
@@ -69,7 +69,7 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
     gc.disable()  # a million new objects would be looked through again and again, and none of them is garbage
     try:
         _documents(state, store.documents(), now)
-        specs = _Specs()
+        specs = _Specs(state)
         _ended(state, store.recent_ends(settings.retain_finished), specs)
         _live(state, changes, store.live_jobs(), specs, now)
     finally:
@@ -82,15 +82,32 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
 class _Specs:
     """Decodes specifications; equal kinds become one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._kinds: dict[bytes, JobKind] = {}
+        self._homes: dict[bytes, tuple[Kind, Tenant]] = {}
 
-    def decode(self, body: bytes) -> JobSpec:
-        stored = _stored_spec(body)
-        encoded = bytes(stored.kind)
+    def home(self, encoded: bytes) -> tuple[Kind, Tenant]:
+        """Where queued jobs of a kind are counted."""
+        home = self._homes.get(encoded)
+        if home is None:
+            of = self.kind(encoded)
+            home = self._state.kind_for(of, of.job_class), self._state.tenant_named(of.tenant)
+            self._homes[encoded] = home
+        return home
+
+    def kind(self, encoded: bytes) -> JobKind:
         kind = self._kinds.get(encoded)
         if kind is None:
             kind = self._kinds[encoded] = _kind(encoded)
+        return kind
+
+    def decode(self, body: bytes) -> JobSpec:
+        return self.whole(_stored_spec(body))
+
+    def whole(self, stored: _StoredSpec) -> JobSpec:
+        """The specification with its kind decoded."""
+        kind = self.kind(bytes(stored.kind))
         return JobSpec(
             kind,
             stored.name,
@@ -130,9 +147,15 @@ def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
 
 
 def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
-    decode = specs.decode
     for job, status, lease in rows:
-        spec = decode(job.spec)
+        stored = _stored_spec(job.spec)
+        if status is None and lease is None and _waits_for_room_alone(stored):
+            kind, tenant = specs.home(bytes(stored.kind))
+            restore_queued(
+                state, kind, tenant, job.id, job.seq, job.created_at, stored.name, stored.payload, stored.attributes
+            )
+            continue
+        spec = specs.whole(stored)
         standing = None
         if status is not None:
             standing = _standing(spec, status)
@@ -142,6 +165,16 @@ def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs
             held = _lease(job.id, spec, standing, lease, now)
             changes.lease_rows.add(job.seq)
         restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
+
+
+def _waits_for_room_alone(stored: _StoredSpec) -> bool:
+    return not (
+        stored.dependencies
+        or stored.not_before is not None
+        or stored.deadline is not None
+        or stored.idempotency_key is not None
+        or stored.seed is not None
+    )
 
 
 def _standing(spec: JobSpec, row: StatusRow) -> Standing:
