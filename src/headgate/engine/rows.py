@@ -237,7 +237,7 @@ def job_row(event: e.JobSubmitted) -> JobRow:
         event.seq,
         event.id,
         event.at,
-        event.state.value,
+        event.state._value_,  # `value` is a descriptor in Python, and costs as much as the rest of the row
         of.tenant,
         of.type,
         spec.name,

@@ -172,15 +172,13 @@ class Writer:
         finished: dict[str, JobState] = {}
         keys: dict[str, tuple[str, bytes]] = {}
         self._refuse_forgotten(command)
-        new = {job.id for job in command.jobs}
-        unknown = {
-            d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs and d not in new
-        }
+        unknown = {d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs}
         if unknown:
-            finished = self.store.states_of(unknown)
+            unknown -= {job.id for job in command.jobs}
+            finished = self.store.states_of(unknown) if unknown else {}
         for job in command.jobs:
-            key, tenant = job.spec.idempotency_key, job.spec.kind.tenant
-            if key is not None and (tenant, key) not in self.state.keys:
+            key = job.spec.idempotency_key
+            if key is not None and ((tenant := job.spec.kind.tenant), key) not in self.state.keys:
                 row = self.store.find_key(tenant, key)
                 if row is not None:
                     keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
