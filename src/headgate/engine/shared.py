@@ -40,8 +40,10 @@ class _Waiting(Ticket[R]):
 
     def wake(self) -> None:
         """Let the caller look again; it may be awake already."""
-        with suppress(RuntimeError):
+        try:
             self.asleep.release()
+        except RuntimeError:
+            return
 
 
 class SharedEngine:
@@ -135,8 +137,9 @@ class SharedEngine:
             finally:
                 self._leading.release()
             # After the release: who came too late to be served, and too early to lead, would sleep for ever.
-            with suppress(IndexError):
-                self._queue[0].wake()
+            if self._queue:
+                with suppress(IndexError):  # another leader may have served it meanwhile
+                    self._queue[0].wake()
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
