@@ -71,4 +71,3 @@ def test_a_policy_reads_the_settings_in_words(opened: Callable[..., Office]) -> 
     office.cycle()
     said = office.policies.decisions()[-1].actions[0]["reason"]
     assert said == "lease_ttl_ms preemptible_classes preempting_classes preemption stagger_ms total_units: high"
-
