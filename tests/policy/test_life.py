@@ -68,7 +68,7 @@ def test_in_platform_mode_nothing_is_taken_not_even_by_force_and_not_to_watch(op
     office = opened(with_host(mode="platform"))
     for options in ({}, {"force": True}, {"mode": "shadow"}):
         with pytest.raises(PolicyForbidden, match="in platform mode only the platform policy decides"):
-            office.policies.deploy("lua", GOOD, **options)  # type: ignore[arg-type]
+            office.policies.deploy("lua", GOOD, **options)
     assert office.policies.library.versions() == []
 
 
