@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +176,31 @@ def test_the_list_of_templates_is_the_list_of_templates() -> None:
     page = (ROOT / "docs/reference/templates.md").read_text("utf-8")
     shown = [[cell.replace("`", "") for cell in row] for row in rows(page, "All of them")]
     assert shown == [[each.name, each.language, each.purpose] for each in templates()]
+
+
+HOW_TO = (ROOT / "docs/how-to/write-a-policy.md").read_text("utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def run(code: str, folder: Path) -> str:
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_guide_runs_from_top_to_bottom_and_prints_what_it_shows(tmp_path: Path) -> None:
+    (tmp_path / "policy.lua").write_text(blocks(HOW_TO, "lua")[0])
+    (tmp_path / "policy.yaml").write_text(blocks(HOW_TO, "yaml")[0])
+    runs = re.findall(r"<!-- run -->\n```python\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL)
+    assert len(runs) == len(blocks(HOW_TO, "python"))
+    assert run("\n".join(runs), tmp_path) == "".join(blocks(HOW_TO, "text"))
+
+
+def test_the_example_of_the_templates_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs/reference/templates.md").read_text("utf-8")
+    shown = run("\n".join(blocks(page, "python")), tmp_path)
+    assert shown.splitlines() == [f"{each.name} ({each.language}): {each.purpose}" for each in templates()]

@@ -87,7 +87,7 @@ class _Search:
         """What is wrong, on which scene, and what the policy said."""
         trial = self._try(scene)
         complaint = next((text for name, text in self._complaints(trial) if name == self._broken), "")
-        head = f"the policy breaks {self._broken!r} (found with seed {seed}, {len(self._seen)} contexts tried):"
+        head = f"the policy breaks {self._broken!r} (found with seed {seed}):"
         return f"{head}\n{complaint}\n\n{tell(trial)}"
 
     def _breaks(self, scene: Scene) -> bool:
