@@ -40,6 +40,11 @@ def timed(work: int, do: Callable[[], object]) -> float:
     return work / seconds(do)
 
 
+def again(work: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        work()
+
+
 def in_turns(rounds: int, turns: dict[str, Turn]) -> dict[str, list[float]]:
     """Rates by name. Each takes its turn in every round; the first round warms up."""
     rates: dict[str, list[float]] = {name: [] for name in turns}
@@ -283,10 +288,10 @@ def postgres(arguments: argparse.Namespace) -> None:
         raw = Raw(server.url)
 
         def one() -> float:
-            return timed(200, lambda: [raw.insert_one() for _ in range(200)])
+            return timed(200, lambda: again(raw.insert_one, 200))
 
         def bulk() -> float:
-            return timed(5 * BULK, lambda: [raw.insert_many() for _ in range(5)])
+            return timed(5 * BULK, lambda: again(raw.insert_many, 5))
 
         def store(schema: str) -> Store:
             return PostgresStore(f"{server.url}&schema={schema}", SystemChance(), "bench")

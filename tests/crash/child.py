@@ -78,7 +78,7 @@ class Client:
 
 
 def clients(path: str, *numbers: str) -> None:
-    """An exclusive engine whose clients go on until somebody kills them. Checkpoints are frequent, so kills hit them."""
+    """An exclusive engine whose clients go on until they are killed. Checkpoints are frequent, so kills hit them."""
     connect.CHECKPOINT_PAGES = 30
     engine = open_engine(path, SETTINGS, exclusive=True)
     say("open", os.getpid())
