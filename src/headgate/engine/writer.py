@@ -181,7 +181,7 @@ class Writer:
         return c.Submit(command.jobs, finished, keys) if finished or keys else command
 
     def _refuse_forgotten(self, command: c.Submit) -> None:
-        """A repeat of a job that the core has forgotten must not reach the store, which would refuse the whole group."""
+        """A repeat of a job that the core has forgotten must not reach the store: it would refuse the whole group."""
         jobs, newest = self.state.jobs, self._newest_id
         old = [job for job in command.jobs if job.id <= newest and job.id not in jobs]
         self._newest_id = max(newest, *(job.id for job in command.jobs)) if command.jobs else newest
