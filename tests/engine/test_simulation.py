@@ -128,12 +128,12 @@ def take_any_token(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_a_late_holder_speak_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
-    holders: dict[str, str] = {}
+    granted: dict[tuple[str, int], str] = {}
 
     def live(state: State, lease_id: str, token: int) -> Lease:
         for lease in state.leases.values():
-            holders[lease.id] = lease.job_id
-        job = state.jobs.get(holders.get(lease_id, ""))
+            granted[lease.id, lease.token] = lease.job_id
+        job = state.jobs.get(granted.get((lease_id, token), ""))
         if job is None or job.lease is None:
             raise StaleLease
         return job.lease

@@ -299,3 +299,8 @@ class Server:
         for lease in state.leases.values():
             if lease.expires_at > now + lease.ttl:
                 raise Violation(f"lease {lease.id} of a silent holder would last {lease.expires_at - now} ms")
+            if lease.fence_at is not None and lease.fence_at > now + self.settings.preemption_grace:
+                raise Violation(f"lease {lease.id} has {lease.fence_at - now} ms to let go")
+            timeout = state.jobs[lease.job_id].kind.of.timeout
+            if lease.timeout_at is not None and lease.timeout_at > now + (timeout or 0):
+                raise Violation(f"lease {lease.id} may run for another {lease.timeout_at - now} ms")
