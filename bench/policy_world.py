@@ -12,6 +12,7 @@ from headgate.core.tenants import TenantSpec
 from headgate.policy.deciding import PolicyEngine, PolicySettings
 from headgate.policy.deltas import Delta, JobAdded, MetricsSet, TenantSet, WorkerSet
 from headgate.policy.rules import compile_source
+from headgate.policy.verdict import HostSettings
 
 PLATFORM = "function schedule(context) return platform.schedule(context) end"
 SCAN = """
@@ -68,7 +69,9 @@ class Engine:
     """A core whose cycles the policy engine decides: events are observed, deltas told, decisions recorded."""
 
     def __init__(self, jobs: int, *, record: bool = True) -> None:
-        self.deciding = PolicyEngine(PolicySettings(record=record))
+        # No cycle is cut short by the clock: a figure for each lease needs the same leases every time.
+        patient = HostSettings(platform_limit_ms=10_000)
+        self.deciding = PolicyEngine(PolicySettings(host=patient, budget_ms=10_000, record=record))
         self.state = State(Settings(fixed_busy=0, total_units=1_000_000))
         self.now = 0
         self._made = 0
