@@ -29,6 +29,8 @@ GOOD = "-- policy: good\n-- version: 2.1.0\nfunction schedule(c) return platform
 BAD_AT_TIMES = "-- policy: bad-at-times\nfunction schedule(c) return { action = c.queue[3].id } end\n"
 QUICK: dict[str, Any] = {"contexts": 20, "jobs": 200}
 Opened = Callable[..., Office]
+# For tests that are about something else than time, on a machine that may be busy.
+PATIENT = HostSettings(limit_ms=5_000, platform_limit_ms=5_000)
 
 
 @pytest.fixture
@@ -169,7 +171,7 @@ def test_every_way_to_fail_is_answered_by_the_platform_policy_and_counted_by_its
 
 
 def test_a_trip_keeps_source_version_context_error_and_traceback(opened: Opened) -> None:
-    office = opened(PolicySettings(trip_after=2))
+    office = opened(PolicySettings(host=PATIENT, trip_after=2))
     inner = "local function inner(c) return c.queue[1].x.y end"
     source = f"-- policy: fragile\n{inner}\nfunction schedule(c)\n  local x = inner(c)\n  return x\nend"
     version = office.policies.deploy("lua", source, force=True)
@@ -197,7 +199,7 @@ def test_a_trip_keeps_source_version_context_error_and_traceback(opened: Opened)
 
 
 def test_a_decision_keeps_version_runtime_inputs_answer_path_and_time(opened: Opened) -> None:
-    office = opened()
+    office = opened(PolicySettings(host=PATIENT, budget_ms=5_000))
     office.do(c.RegisterWorker(worker("w", slots=2)))
     version = office.policies.deploy("yaml", template("determinism-first").source, **QUICK)
     office.submit("plain")

@@ -80,8 +80,7 @@ class Writer:
         self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
         self._forgotten_to = ""
-        """Jobs with ids up to this one may be known to the store alone."""
-        """Ids sort by the time they were made: one beyond this is new without a look at the store."""
+        """Ids sort by the time they were made: jobs with ids up to this one may be known to the store alone."""
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
 

@@ -48,6 +48,10 @@ def resume(turn: Turn, _: c.Resume) -> None:
     state = turn.state
     for lease in list(state.leases.values()):
         turn.emit(e.LeaseRenewed(turn.now, lease.id, max(lease.expires_at, turn.now + lease.ttl)))
+        latest = turn.now + state.settings.preemption_grace
+        if lease.fence_at is not None and lease.for_job is not None and lease.fence_at > latest:
+            # asked by a clock that stood ahead of this one
+            turn.emit(e.PreemptionAsked(turn.now, lease.id, lease.job_id, lease.for_job, latest))
         state.lease_timers.set(lease.id, lease.due)
     for worker in state.workers.values():
         turn.emit(e.WorkerSeen(turn.now, worker.id))

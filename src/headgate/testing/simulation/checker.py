@@ -141,30 +141,38 @@ def _stood_by(story: Story, command: c.Command[Any], reply: Any) -> None:
     match command:
         case c.Submit():
             _submitted(story.disk, command, reply)
-        case c.Complete():
-            _completed(story, command)
-        case c.Fail():
-            event = story.settled.get(command.lease_id)
-            if not isinstance(event, e.AttemptFailed) or event.failure != command.failure:
-                raise Violation(f"{command} was acknowledged; the journal says {event}")
-            _own_token(story, command)
-        case c.Release():
-            if not isinstance(story.settled.get(command.lease_id), e.LeaseReleased):
-                raise Violation(f"{command} was acknowledged and is lost")
-            _own_token(story, command)
-        case c.Start():
-            if command.lease_id not in story.started:
-                raise Violation(f"{command} was acknowledged and is lost")
-            _own_token(story, command)
+        case c.Complete() | c.Fail() | c.Release() | c.Start():
+            if not _recorded(story, command):
+                raise Violation(f"{command} was acknowledged; the journal says {story.settled.get(command.lease_id)}")
+            if story.leases[command.lease_id].token != command.token:
+                raise Violation(f"{command} was accepted with a token that is not the lease's own")
+            if isinstance(command, c.Complete):
+                _completed(story, command)
         case c.Cancel():
             if story.ends.get(command.job_id) is not JobState.CANCELLED:
                 raise Violation(f"{command} was acknowledged; the job {story.ends.get(command.job_id)}")
-        case c.Patch(labels=labels) if labels is not None:
-            if labels[0][1] not in story.patches:
+        case c.Patch() | c.SetTenant():
+            if not _kept(story, command):
                 raise Violation(f"{command} was acknowledged and is lost")
-        case c.SetTenant():
-            if command.spec not in story.tenants:
-                raise Violation(f"{command} was acknowledged and is lost")
+
+
+def _recorded(story: Story, command: c.Complete | c.Fail | c.Release | c.Start) -> bool:
+    event = story.settled.get(command.lease_id)
+    match command:
+        case c.Start():
+            return command.lease_id in story.started
+        case c.Complete():
+            return isinstance(event, e.JobCompleted)
+        case c.Fail():
+            return isinstance(event, e.AttemptFailed) and event.failure == command.failure
+        case c.Release():
+            return isinstance(event, e.LeaseReleased)
+
+
+def _kept(story: Story, command: c.Patch | c.SetTenant) -> bool:
+    if isinstance(command, c.SetTenant):
+        return command.spec in story.tenants
+    return all(value in story.patches for _, value in command.labels or ())
 
 
 def _submitted(disk: SimDisk, command: c.Submit, reply: c.Submitted) -> None:
@@ -178,18 +186,10 @@ def _submitted(disk: SimDisk, command: c.Submit, reply: c.Submitted) -> None:
 
 
 def _completed(story: Story, command: c.Complete) -> None:
-    granted = story.leases.get(command.lease_id)
-    if granted is None or not isinstance(story.settled.get(command.lease_id), e.JobCompleted):
-        raise Violation(f"{command} was acknowledged; the journal says {story.settled.get(command.lease_id)}")
-    _own_token(story, command)
-    end: EndRow | None = story.disk.tables.ends.get(story.disk.ids[granted.job_id])
+    job_id = story.leases[command.lease_id].job_id
+    end: EndRow | None = story.disk.tables.ends.get(story.disk.ids[job_id])
     if end is None or (end.state, end.result, end.token) != ("completed", command.result, command.token):
         raise Violation(f"{command} was acknowledged; the disk holds {end}")
-
-
-def _own_token(story: Story, command: c.Complete | c.Fail | c.Release | c.Start) -> None:
-    if story.leases[command.lease_id].token != command.token:
-        raise Violation(f"{command} was accepted with a token that is not the lease's own")
 
 
 def _every_job_ends(disk: SimDisk) -> None:

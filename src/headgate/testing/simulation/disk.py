@@ -85,7 +85,7 @@ class SimStore:
         """How often it has failed on purpose."""
 
     def open(self) -> Mark:
-        if self._world.odds(self._faults.open_fails):
+        if self._world.strikes("open failed", self._faults.open_fails):
             self.injected += 1
             raise StoreUnavailable("the disk does not answer")
         self._disk.epoch += 1
@@ -105,7 +105,7 @@ class SimStore:
     def write(self, batch: Batch) -> None:
         if self._epoch is None or self._written is not None:
             raise StoreError("the store is not open, or has an open transaction")
-        self._maybe_fail(self._faults.write_fails, "no space is left on the disk")
+        self._maybe_fail("write failed", self._faults.write_fails, "no space is left on the disk")
         self._written = batch
 
     def seal(self) -> None:
@@ -114,17 +114,17 @@ class SimStore:
             raise StoreError("nothing was written")
         if self._epoch != self._disk.epoch:
             raise Deposed(f"the store is at epoch {self._disk.epoch}, this engine is of epoch {self._epoch}")
-        self._maybe_fail(self._faults.seal_fails, "the disk did not sync")
+        self._maybe_fail("seal failed", self._faults.seal_fails, "the disk did not sync")
         taken = [row.id for row in batch.jobs if self._disk.ids.get(row.id, row.seq) != row.seq]
         if taken:
             raise CommitFailed(f"job {taken[0]} has another submission number already")
         self._disk.apply(batch)
         if self._world.odds(_SNAPSHOTS):
             self._disk.snapshots.append(self._disk.tables.copy())
-        self._maybe_fail(self._faults.seal_unknown, "the connection went away during the commit")
+        self._maybe_fail("seal unknown", self._faults.seal_unknown, "the connection went away during the commit")
 
-    def _maybe_fail(self, share: float, why: str) -> None:
-        if self._world.odds(share):
+    def _maybe_fail(self, fault: str, share: float, why: str) -> None:
+        if self._world.strikes(fault, share):
             self.injected += 1
             self._epoch = None
             self._world.note(f"disk: {why}")

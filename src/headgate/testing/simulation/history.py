@@ -48,6 +48,7 @@ class History:
 
     def answered(self, command: c.Command[Any], reply: Any, error: Exception | None) -> None:
         """The engine has spoken: whether the message arrives or not, it must stand by it."""
+        self._world.seen[type(command if error is None else error).__name__] += 1
         self._world.note(f"{_brief(command)} -> {reply if error is None else type(error).__name__}")
         if error is None:
             self.accepted.append((command, reply))
@@ -61,6 +62,7 @@ class History:
     def committed(self, events: list[e.Event]) -> None:
         """Durable events, as the feed hands them out."""
         for event in events:
+            self._world.seen[type(event).__name__] += 1
             if isinstance(event, e.LeaseExpired):
                 self._expired(event)
 

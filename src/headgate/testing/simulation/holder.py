@@ -44,7 +44,7 @@ class Holder(Actor):
             return
         belief = self.held[lease_id] = Belief(lease_id, token, job_id, f"{self.name}/{self.lives}")
 
-        def renewed(beat: Any, error: Exception | None, sent_at: int) -> None:
+        def renewed(_: Any, error: Exception | None, sent_at: int) -> None:
             if error is not None:
                 self.drop(belief)
                 return
@@ -86,6 +86,9 @@ class Holder(Actor):
     def _act(self, belief: Belief, way: str) -> None:
         if belief.lease_id not in self.held:
             return
+        if not self.world.calm and self.world.odds(0.03):
+            guess = c.Complete(belief.lease_id, belief.token + 1, b'"a guess"')
+            self.call(guess, lambda *_: None, once=True)
         if self.world.now >= belief.until and self.world.odds(0.5):  # stops in time; the others are late on purpose
             self.drop(belief)
             return
@@ -144,9 +147,9 @@ class Holder(Actor):
                 beats.append((belief.lease_id, belief.token))
         if beats:
             self.call(c.Heartbeats(tuple(beats)), self._renewed, once=True)
-        if self.world.odds(self.faults.worker_dies):
+        if self.world.strikes("worker died", self.faults.worker_dies):
             self.die()
-        elif self.world.odds(self.faults.worker_freezes):
+        elif self.world.strikes("worker froze", self.faults.worker_freezes):
             self.freeze()
 
     def _renewed(self, beats: Any, error: Exception | None, sent_at: int) -> None:

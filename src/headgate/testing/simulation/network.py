@@ -17,14 +17,14 @@ class Network:
 
     def carry(self, arrive: Callable[[], None]) -> None:
         """Have a message arrive later: never, once or twice."""
-        if self._world.odds(self._faults.lost):
+        if self._world.strikes("message lost", self._faults.lost):
             return
         self._world.after(self._delay(), arrive)
-        if self._world.odds(self._faults.doubled):
+        if self._world.strikes("message doubled", self._faults.doubled):
             self._world.after(self._delay(), arrive)
 
     def _delay(self) -> int:
         chance = self._world.chance
-        if self._world.odds(self._faults.late):
+        if self._world.strikes("message late", self._faults.late):
             return int(chance.expovariate(1 / 6_000)) + 500
         return chance.randint(1, 30)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.core import commands as c
-from headgate.testing.build import pool, tenant
+from headgate.testing.build import model, pool, tenant
 from headgate.testing.simulation.actor import Actor
 from headgate.testing.simulation.client import TENANTS
 from headgate.testing.simulation.faults import Faults
@@ -56,7 +56,7 @@ class Operator(Actor):
             return
         if self.world.odds(self._faults.meddling * 0.5):
             self._tell(self._deed(), once=False)
-        self.later(3_000, self._meddle)
+        self.later(1_500, self._meddle)
 
     def _deed(self) -> c.Command[Any]:
         chance = self.world.chance
@@ -68,6 +68,9 @@ class Operator(Actor):
             c.RemoveTenant(chance.choice(TENANTS)),
             c.RemovePool(chance.choice(POOLS)),
             *[c.SetTenant(self._quota())] * 4,
+            c.SetModel(model("m1", chance.choice(("1GB", "30GB")))),
+            c.RemoveModel("m1"),
+            c.PutDocument("note", chance.choice(("a", "b")), chance.choice((None, b"1", b"2"))),
         ]
         return chance.choice(deeds)
 

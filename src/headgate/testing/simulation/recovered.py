@@ -28,6 +28,8 @@ def _parts(state: State, rebuilt: State) -> Iterator[tuple[str, dict[str, Any], 
     yield "job", _live(state), _live(rebuilt)
     yield "tenant", _tenants(state), _tenants(rebuilt)
     yield "worker", _workers(state), _workers(rebuilt)
+    yield "model", dict(state.models), dict(rebuilt.models)
+    yield "document", _named(state), _named(rebuilt)
     yield "number", {"seq": state.seq, "tokens": state.tokens}, {"seq": rebuilt.seq, "tokens": rebuilt.tokens}
 
 
@@ -62,6 +64,10 @@ def _workers(state: State) -> dict[str, Any]:
         name: (worker.spec, worker.status, worker.running, sorted(worker.leases), _nonzero(worker.free))
         for name, worker in state.workers.items()
     }
+
+
+def _named(state: State) -> dict[str, Any]:
+    return {f"{kind}/{name}": body for (kind, name), body in state.documents.items()}
 
 
 def _nonzero(ledger: dict[str, Any]) -> dict[str, Any]:

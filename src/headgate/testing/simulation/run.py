@@ -38,6 +38,8 @@ class Report(msgspec.Struct, frozen=True):
     commits: int
     restarts: int
     answers: int
+    seen: dict[str, int]
+    """Faults, events, commands and errors, and how often they came up."""
     problem: str | None
     trace: tuple[str, ...]
 
@@ -173,6 +175,7 @@ class Simulation:
             tables.mark.number,
             self.server.lives,
             len(self.history.accepted),
+            dict(world.seen),
             problem,
             tuple(world.lines),
         )

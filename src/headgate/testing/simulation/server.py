@@ -87,7 +87,7 @@ class Server:
         self._plan_tick(0)
 
     def _jump_clock(self) -> None:
-        if self.world.odds(self._faults.clock_jumps):
+        if self.world.strikes("clock jumped", self._faults.clock_jumps):
             self.offset = self.world.chance.choice((-3, -2, -1, 0, 1, 2, 3)) * HOUR + self.world.chance.randint(0, 999)
         self.latest_offset = max(self.latest_offset, self.offset)
 
@@ -110,7 +110,7 @@ class Server:
             self.boot()
 
     def _failpoint(self, name: str) -> None:
-        if self.world.odds(self._faults.failpoints.get(name, 0.0)):
+        if self.world.strikes(f"died at {name}", self._faults.failpoints.get(name, 0.0)):
             self.world.note(f"engine: reaches {name}")
             raise Crash
 
@@ -133,13 +133,14 @@ class Server:
             self._history.engine_gap(self.now())
         try:
             action()
-            if self.world.odds(self._faults.dies_between):
-                raise Crash
         except Crash:
             self.crash()
             return
+        if self.world.strikes("died between steps", self._faults.dies_between):
+            self.crash()
+            return
         self._acted_at = self.now()
-        if self.world.odds(self._faults.freezes):
+        if self.world.strikes("engine froze", self._faults.freezes):
             self._frozen_until = self.world.now + self.world.chance.choice((300, PAUSE, self.settings.lease_ttl * 2))
             self.world.note(f"engine: freezes for {self._frozen_until - self.world.now}")
         self._check()
@@ -183,7 +184,7 @@ class Server:
             raise Violation(f"{type(ticket.command).__name__} led to {error!r}") from error
         self._history.answered(ticket.command, ticket.reply, error)
         reply(ticket.reply, error)
-        if self.world.odds(self._faults.dies_replying):
+        if self.world.strikes("died replying", self._faults.dies_replying):
             raise Crash
 
     def _plan_round(self) -> None:
@@ -218,7 +219,7 @@ class Server:
         before = self._store.injected
         try:
             group = self._writer.write()
-            if group is not None and self.world.odds(self._faults.slow_commits):
+            if group is not None and self.world.strikes("slow commit", self._faults.slow_commits):
                 self._sealing = group
                 self._soon(self.world.chance.choice((5, 50, 500, 8_000)), self._seal)
             elif group is not None:
@@ -298,3 +299,8 @@ class Server:
         for lease in state.leases.values():
             if lease.expires_at > now + lease.ttl:
                 raise Violation(f"lease {lease.id} of a silent holder would last {lease.expires_at - now} ms")
+            if lease.fence_at is not None and lease.fence_at > now + self.settings.preemption_grace:
+                raise Violation(f"lease {lease.id} has {lease.fence_at - now} ms to let go")
+            timeout = state.jobs[lease.job_id].kind.of.timeout
+            if lease.timeout_at is not None and lease.timeout_at > now + (timeout or 0):
+                raise Violation(f"lease {lease.id} may run for another {lease.timeout_at - now} ms")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 START = 100_000_000
@@ -26,6 +26,8 @@ class World:
         self.steps = 0
         self.calm = False
         """Whether faults have stopped for good."""
+        self.seen: Counter[str] = Counter()
+        """What has gone wrong, and how often."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._digest = hashlib.blake2b(digest_size=16)
         self._plan: list[tuple[int, int, Callable[[], None]]] = []
@@ -45,6 +47,12 @@ class World:
     def odds(self, share: float) -> bool:
         """True in this share of all cases."""
         return self.chance.random() < share
+
+    def strikes(self, fault: str, share: float) -> bool:
+        """Whether a fault happens now; it is counted."""
+        struck = self.odds(share)
+        self.seen[fault] += struck
+        return struck
 
     def note(self, line: str) -> None:
         """Add a line to the trace."""
