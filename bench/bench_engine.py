@@ -11,13 +11,12 @@ import argparse
 import asyncio
 import gc
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter, process_time
+from time import process_time
 
 from bench.bench_store import raw_connection
 from bench.engine_world import BULK, SETTINGS, AsyncClients, Clients, Jobs, lives, threads
@@ -39,6 +38,11 @@ SPEC = b"x" * 150
 
 def timed(work: int, do: Callable[[], object]) -> float:
     return work / seconds(do)
+
+
+def again(work: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        work()
 
 
 def in_turns(rounds: int, turns: dict[str, Turn]) -> dict[str, list[float]]:
@@ -284,10 +288,10 @@ def postgres(arguments: argparse.Namespace) -> None:
         raw = Raw(server.url)
 
         def one() -> float:
-            return timed(200, lambda: [raw.insert_one() for _ in range(200)])
+            return timed(200, lambda: again(raw.insert_one, 200))
 
         def bulk() -> float:
-            return timed(5 * BULK, lambda: [raw.insert_many() for _ in range(5)])
+            return timed(5 * BULK, lambda: again(raw.insert_many, 5))
 
         def store(schema: str) -> Store:
             return PostgresStore(f"{server.url}&schema={schema}", SystemChance(), "bench")

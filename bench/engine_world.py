@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
 from headgate.core.lease import Lease
@@ -116,7 +116,7 @@ class AsyncClients:
         self._queued = job("job", type="nobody's", payload=PAYLOAD)
         self._run = job("job", payload=PAYLOAD)
 
-    async def __aenter__(self) -> AsyncClients:
+    async def __aenter__(self) -> Self:
         await self._engine.start()
         await self._engine.do(c.RegisterWorker(worker("w", slots=10_000, types=["generic"])))
         return self

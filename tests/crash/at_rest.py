@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headgate.core.verify import verify
+from headgate.engine import replay
 from headgate.engine.recovery import recover
 from headgate.ports import JobQuery, JobView, Mark
 from headgate.stores.sqlite import SqliteStore
@@ -70,6 +69,4 @@ def check_journal(store: SqliteStore, mark: Mark) -> None:
     numbers, epochs = [row.number for row in rows], [row.epoch for row in rows]
     assert numbers == sorted(set(numbers))
     assert epochs == sorted(epochs)
-    if importlib.util.find_spec("headgate.engine.replay") is not None:
-        replay = importlib.import_module("headgate.engine.replay")
-        assert replay.check_journal(store, mark) == []
+    assert replay.check_journal(store, mark) == []

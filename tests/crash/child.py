@@ -78,7 +78,7 @@ class Client:
 
 
 def clients(path: str, *numbers: str) -> None:
-    """An exclusive engine whose clients go on until somebody kills them. Checkpoints are frequent, so kills hit them."""
+    """An exclusive engine whose clients go on until they are killed. Checkpoints are frequent, so kills hit them."""
     connect.CHECKPOINT_PAGES = 30
     engine = open_engine(path, SETTINGS, exclusive=True)
     say("open", os.getpid())
@@ -250,9 +250,7 @@ def owner(path: str) -> None:
     engine.stop()
 
 
-ROLES = {
-    role.__name__: role for role in (clients, leader, member, dies_at, full_disk, obedient, refused, owner)
-}
+ROLES = {role.__name__: role for role in (clients, leader, member, dies_at, full_disk, obedient, refused, owner)}
 
 if __name__ == "__main__":
     ROLES[sys.argv[1]](*sys.argv[2:])

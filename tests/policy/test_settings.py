@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headgate.core import commands as c
+from headgate.policy import HostSettings, PolicySettings
 from headgate.testing import worker
 from tests.policy.office import Office
 
@@ -24,7 +25,7 @@ def opened() -> Iterator[Callable[..., Office]]:
     made: list[Office] = []
 
     def open_office(**core: Any) -> Office:
-        made.append(Office(**core))
+        made.append(Office(PolicySettings(host=HostSettings(limit_ms=5_000)), **core))
         return made[-1]
 
     yield open_office
@@ -71,4 +72,3 @@ def test_a_policy_reads_the_settings_in_words(opened: Callable[..., Office]) -> 
     office.cycle()
     said = office.policies.decisions()[-1].actions[0]["reason"]
     assert said == "lease_ttl_ms preemptible_classes preempting_classes preemption stagger_ms total_units: high"
-

@@ -36,10 +36,11 @@ def restore_live(
     """Put back a job that has not ended. Jobs come in order of submission, after the workers."""
     of = spec.kind if standing is None else standing.kind
     job_class = of.job_class if standing is None else standing.job_class
-    pending = [d for d in spec.dependencies if (p := state.jobs.get(d)) is not None and p.state not in TERMINAL]
+    pending: list[str] = []
     job = state.enter(job_id, seq, created_at, spec, state.kind_for(of, job_class), JobState.QUEUED)
     state.tenant_named(of.tenant).live += 1
     if spec.dependencies:
+        pending = [d for d in spec.dependencies if (p := state.jobs.get(d)) is not None and p.state not in TERMINAL]
         depth = 1 + max((state.graph.depth(dependency) for dependency in spec.dependencies), default=0)
         state.graph.add(job_id, pending, depth)
     if standing is not None:
@@ -50,6 +51,8 @@ def restore_live(
     elif pending:
         job.state = JobState.BLOCKED
         watch(state, job)
+    elif job.not_before is None and job.deadline is None:
+        state.make_ready(job)  # what `line_up` comes to for nearly every job: no timer has to be looked for
     else:
         line_up(state, job, now)
     state.counts[job.state] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
@@ -62,10 +63,17 @@ class AsyncEngine:
         """Open the store, rebuild the state, and let time pass. As a standby, wait while another engine owns it."""
         self._loop = asyncio.get_running_loop()
         while not self.rounds.open(self.clock.now(), standby):
-            await asyncio.sleep(STANDBY_EVERY / 1000)
+            await self._stand_by()
         self.rounds.pass_time(self.clock.now(), plan=self._decider is None)
         self._timer = self._loop.create_task(self._keep_time(), name="headgate-timer")
         return self
+
+    async def _stand_by(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STANDBY_EVERY / 1000):
+                await self._nudge.wait()
+        if self._stopping:
+            raise EngineStopped("the engine was stopped while it stood by")
 
     async def stop(self) -> None:
         """Commit what is there and let go of the store. Stopping twice is the same as once."""

@@ -21,7 +21,22 @@ from headgate.core.tenants import TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
 from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
 
-_spec = msgspec.msgpack.Decoder(JobSpec).decode
+
+class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """`JobSpec` with its kind left encoded: a million jobs are of few kinds, and each is decoded once."""
+
+    kind: msgspec.Raw
+    name: str
+    payload: bytes = b"null"
+    seed: int | None = None
+    attributes: bytes = b"{}"
+    dependencies: tuple[str, ...] = ()
+    not_before: int | None = None
+    deadline: int | None = None
+    idempotency_key: str | None = None
+
+
+_stored_spec = msgspec.msgpack.Decoder(_StoredSpec).decode
 _kind = msgspec.msgpack.Decoder(JobKind).decode
 _worker = msgspec.msgpack.Decoder(WorkerDocument).decode
 _tenant = msgspec.msgpack.Decoder(TenantSpec).decode
@@ -54,13 +69,39 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
     gc.disable()  # a million new objects would be looked through again and again, and none of them is garbage
     try:
         _documents(state, store.documents(), now)
-        _ended(state, store.recent_ends(settings.retain_finished))
-        _live(state, changes, store.live_jobs(), now)
+        specs = _Specs()
+        _ended(state, store.recent_ends(settings.retain_finished), specs)
+        _live(state, changes, store.live_jobs(), specs, now)
     finally:
         if collecting:
             gc.enable()
     _mend_low_water(state, changes, mark)
     return state, changes
+
+
+class _Specs:
+    """Decodes specifications; equal kinds become one object."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[bytes, JobKind] = {}
+
+    def decode(self, body: bytes) -> JobSpec:
+        stored = _stored_spec(body)
+        encoded = bytes(stored.kind)
+        kind = self._kinds.get(encoded)
+        if kind is None:
+            kind = self._kinds[encoded] = _kind(encoded)
+        return JobSpec(
+            kind,
+            stored.name,
+            stored.payload,
+            stored.seed,
+            stored.attributes,
+            stored.dependencies,
+            stored.not_before,
+            stored.deadline,
+            stored.idempotency_key,
+        )
 
 
 def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
@@ -78,19 +119,20 @@ def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
             state.documents[row.kind, row.id] = body
 
 
-def _ended(state: State, rows: Iterable[EndedJob]) -> None:
+def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
     for job, end in rows:
         settled = None
         if end.lease_id is not None:
             settled = Settled(
                 end.lease_id, end.token or 0, end.verb or "", end.digest or b"", end.worker_id, end.started_at
             )
-        restore_ended(state, job.id, job.seq, job.created_at, _spec(job.spec), JobState(end.state), settled)
+        restore_ended(state, job.id, job.seq, job.created_at, specs.decode(job.spec), JobState(end.state), settled)
 
 
-def _live(state: State, changes: Changes, rows: Iterable[LiveJob], now: int) -> None:
+def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
+    decode = specs.decode
     for job, status, lease in rows:
-        spec = _spec(job.spec)
+        spec = decode(job.spec)
         standing = None
         if status is not None:
             standing = _standing(spec, status)

@@ -37,6 +37,7 @@ _BY_JOB_ID: tuple[type[e.Event], ...] = (
     e.LeaseExpired,
     e.LeaseReleased,
     e.PreemptionAsked,
+    e.PreemptionLifted,
 )
 JOB_FIELD: dict[type[e.Event], str] = {
     **dict.fromkeys(_BY_ID, "id"),

@@ -115,7 +115,7 @@ class SharedEngine:
         return ticket.result()
 
     def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
-        """Carry out several commands in one commit, each for itself; one that is refused leaves its error in the list."""
+        """Carry out several commands in one commit, each for itself; the error of a refused one stands in the list."""
         tickets = [_Waiting(command) for command in commands]
         self._queue.extend(tickets)
         for ticket in tickets:

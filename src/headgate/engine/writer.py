@@ -79,8 +79,8 @@ class Writer:
         self._chance = chance
         self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
-        self._newest_id = ""
-        """Ids sort by the time they were made: one beyond this is new without a look at the store."""
+        self._forgotten_to = ""
+        """Ids sort by the time they were made: jobs with ids up to this one may be known to the store alone."""
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
 
@@ -91,7 +91,8 @@ class Writer:
         mark = self.store.open()
         self.state, self._changes = recover(self.store, self.settings, mark, now)
         self.number = mark.number
-        self._newest_id = max(self._newest_id, max(self.state.jobs, default=""))
+        if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
+            self._forgotten_to = max(self._forgotten_to, max(self.state.jobs, default=""))
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
@@ -152,6 +153,10 @@ class Writer:
         self._last_now = max(self._last_now, now)
         if not self._wake:
             self._wake = any(type(event) in _WAKING for event in outcome.events)
+        if type(command) is c.Tick:
+            for event in outcome.events:
+                if type(event) is e.JobsForgotten:
+                    self._forgotten_to = max(self._forgotten_to, *event.ids)
         for observer in self.observers:
             observer(outcome.events, self.state)
         return outcome.reply
@@ -182,9 +187,8 @@ class Writer:
 
     def _refuse_forgotten(self, command: c.Submit) -> None:
         """A repeat of a job that the core has forgotten must not reach the store: it would refuse the whole group."""
-        jobs, newest = self.state.jobs, self._newest_id
-        old = [job for job in command.jobs if job.id <= newest and job.id not in jobs]
-        self._newest_id = max(newest, *(job.id for job in command.jobs)) if command.jobs else newest
+        jobs, last = self.state.jobs, self._forgotten_to
+        old = [job for job in command.jobs if job.id <= last and job.id not in jobs]
         unkeyed = [job.id for job in old if job.spec.idempotency_key is None]
         known = self.store.states_of(unkeyed) if unkeyed else {}
         if known:

@@ -23,7 +23,7 @@ _json = msgspec.json.Decoder().decode
 _OF_JOBS = (e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobAged, e.JobPatched, e.JobCancelled, e.DeadlineMissed)
 _OF_LEASES = (
     *(e.LeaseGranted, e.JobStarted, e.JobCompleted, e.AttemptFailed),
-    *(e.LeaseExpired, e.LeaseReleased, e.PreemptionAsked),
+    *(e.LeaseExpired, e.LeaseReleased, e.PreemptionAsked, e.PreemptionLifted),
 )
 _OF_WORKERS = (e.WorkerChanged, e.WorkerClaimed, e.WorkerRemoved, e.WorkerEvicted)
 _MINUTE = 60_000

@@ -9,6 +9,7 @@ from headgate.core.decide.jobs import fail_dependents
 from headgate.core.decide.leases import attempt_failed, expire
 from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
+from headgate.core.lease import Lease
 from headgate.core.ready import Bucket
 from headgate.core.state import State
 from headgate.core.states import TERMINAL
@@ -66,11 +67,19 @@ def _end_leases(turn: Turn) -> None:
             failure = e.Failure("timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s")
             attempt_failed(turn, state.jobs[lease.job_id], lease, failure)
         elif lease.fence_at is not None and lease.fence_at <= now:
-            turn.emit(e.LeaseReleased(now, lease.job_id, lease.id, "preempt"))
+            _fence(turn, lease)
         elif lease.expires_at <= now:
             expire(turn, lease)
         else:  # renewed since the timer was set
             state.lease_timers.set(lease_id, lease.due)
+
+
+def _fence(turn: Turn, lease: Lease) -> None:
+    """The grace is over: the holder goes, unless the job it was to make room for has ended or found another place."""
+    if lease.id in turn.state.preempting.get(lease.for_job or "", ()):
+        turn.emit(e.LeaseReleased(turn.now, lease.job_id, lease.id, "preempt"))
+    else:
+        turn.emit(e.PreemptionLifted(turn.now, lease.id, lease.job_id))
 
 
 def _wake_jobs(turn: Turn) -> None:

@@ -67,7 +67,7 @@ class SqliteStore:
     # -- the owner --------------------------------------------------------------------------------------------
 
     def open(self) -> Mark:
-        """Opening anew, after a failed commit, keeps the lock and goes on answering questions while it does not work."""
+        """Opening anew, after a failed commit, keeps the lock and answers questions meanwhile."""
         anew = self._lock.held
         self._let_go_of_writer()
         if not anew:
