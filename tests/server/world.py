@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
 import httpx
@@ -21,14 +20,15 @@ from headgate.engine.aio import AsyncEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
+from headgate.policy.stopwatch import seconds
 from headgate.ports import Store
 from headgate.server import tokens
 from headgate.server.app import App, make_app
-from headgate.server.desk import LoopDesk
 from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds
+from tests.server.desk import LoopDesk
 
 R = TypeVar("R")
 WITHIN = 20.0
@@ -45,7 +45,6 @@ class World:
         core: dict[str, Any] | None = None,
         store: Store | None = None,
         policy: PolicyEngine | None = None,
-        chance: Any = None,
         **settings: Any,
     ) -> None:
         self.directory = directory
@@ -93,7 +92,7 @@ class World:
         clock, chance = SystemClock(), SystemChance()
         policy: Policy = self.deciding or FirstFit()
         writer = Writer(self.store, policy, chance, self.core)
-        self.engine = AsyncEngine(writer, clock, stopwatch=perf_counter)
+        self.engine = AsyncEngine(writer, clock, stopwatch=seconds)
         try:
             async with self.engine:
                 policies = None
