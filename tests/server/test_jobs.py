@@ -166,8 +166,10 @@ def test_jobs_are_listed_by_what_they_are(world: World) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=1001", "limit=x", "order=up", "state=sleeping", "after=-1", "sort=name", "limit=1&limit=2"]
-    + ["created_from=nan", "created_from=1e400", "name=%00", "after=99999999999999999999", "class=1;drop"],
+    [
+        *("limit=0", "limit=1001", "limit=x", "order=up", "state=sleeping", "after=-1", "sort=name", "limit=1&limit=2"),
+        *("created_from=nan", "created_from=1e400", "name=%00", "after=99999999999999999999", "class=1;drop"),
+    ],
 )
 def test_a_filter_that_makes_no_sense_is_refused(world: World, query: str) -> None:
     with world.client() as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -187,9 +186,8 @@ def test_a_client_that_hangs_up_leaves_no_claim_behind(world: World) -> None:
     with world.client() as client:
         register(client)
         body = b'{"worker_id":"w","wait_s":30}'
-        head = f"POST /v2/leases HTTP/1.1\r\nHost: 127.0.0.1:{world.serving.port}\r\nAuthorization: Bearer {world.token}\r\n"
-        with socket.create_connection(("127.0.0.1", world.serving.port)) as raw:
-            raw.sendall(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        with world.raw("POST", "/v2/leases", f"Content-Length: {len(body)}") as raw:
+            raw.sendall(body)
             world.wait_for(lambda state: state.workers["w"].claims == 1)
         world.wait_for(lambda state: state.workers["w"].claims == 0)
         submit(client)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -139,6 +140,10 @@ class World:
         self.run(tokens.keep_token(self.engine, secret, scopes, tenant=tenant))
         return secret
 
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.serving.port}"
+
     def client(self, token: str | None = "", **options: Any) -> httpx.Client:
         """An HTTP client; as admin unless said otherwise."""
         headers = dict(options.pop("headers", {}))
@@ -155,6 +160,17 @@ class World:
         address = self.url.replace("http://", "ws://") + path
         with connect(address, additional_headers=headers, open_timeout=WITHIN, **options) as connection:
             yield Talk(connection)
+
+    def raw(self, method: str, path: str, *headers: str, end: bool = True) -> socket.socket:
+        """A connection on which a request has begun: its head was sent, as admin."""
+        connection = socket.create_connection(("127.0.0.1", self.serving.port), timeout=WITHIN)
+        first = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.serving.port}",
+            f"Authorization: Bearer {self.token}",
+        ]
+        connection.sendall("\r\n".join([*first, *headers, "\r\n" if end else ""]).encode())
+        return connection
 
 
 class Talk:

@@ -59,6 +59,8 @@ def _decoded(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body) if kind is None else msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
+        if kind is None:  # a number that no type can hold
+            raise MalformedJson(str(error).partition(" - at")[0]) from None
         raise wrong_field(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedJson(str(error)) from None
