@@ -22,7 +22,7 @@ from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, Question, answer, ended
 from headgate.engine.rounds import Rounds, Ticket
-from headgate.engine.working import LOG, WaitLease, Work, Worked, external_lease, news, refusal
+from headgate.engine.working import LOG, WaitLease, Work, Worked, external_lease, log_row, news, refusal
 from headgate.engine.writer import Writer
 from headgate.ports import Clock
 
@@ -103,8 +103,7 @@ class SharedEngine:
         tickets: list[Ticket[Any]] = [Ticket(word) for word in asked.words]
         self._queue.extend(tickets)
         with self._turn:
-            for job_id, text in asked.logs if self.writer.stopped is None else ():
-                self.writer.record(LOG, self.clock.now(), job_id, text)
+            self._keep_output(asked)
             if asked.logs or not all(ticket.settled for ticket in tickets):
                 self._drain()
             refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
@@ -113,6 +112,12 @@ class SharedEngine:
                 self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
                 found = self._news(asked)
         return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+
+    def _keep_output(self, asked: Work) -> None:
+        for said in asked.logs if self.writer.stopped is None else ():
+            row = log_row(self.writer.state, *said)
+            if row is not None:
+                self.writer.record(LOG, self.clock.now(), *row)
 
     def _news(self, asked: Work) -> Worked:
         return self.read(lambda state: news(state, asked, self.clock.now()))

@@ -7,8 +7,6 @@ import msgspec
 from headgate.core.job import CommandRun, ExternalRun, HttpRun, PythonRun, Run
 from headgate.wire.http import JobOut, LeaseOut
 
-_run = msgspec.json.Decoder(PythonRun | CommandRun | HttpRun | ExternalRun)
-
 
 class Assignment(msgspec.Struct, frozen=True):
     """One lease and its job. Durations are milliseconds; `payload` and `attributes` are encoded JSON."""
@@ -58,4 +56,4 @@ def read_run(given: dict[str, object]) -> Run:
     if not given:
         return PythonRun()
     named = {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in given.items()}
-    return _run.decode(msgspec.json.encode(named))
+    return msgspec.json.decode(msgspec.json.encode(named), type=PythonRun | CommandRun | HttpRun | ExternalRun)

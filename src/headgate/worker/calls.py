@@ -38,7 +38,7 @@ def run_http(work: Assignment, run: HttpRun, context: JobContext) -> bytes:
         data = reply.read(_LARGEST + 1)
     except (OSError, http.client.HTTPException) as error:
         context.check()
-        raise CallFailed("unreachable", f"{run.url}: {error or type(error).__name__}") from error
+        raise CallFailed("unreachable", f"{run.url}: {str(error) or type(error).__name__}") from error
     finally:
         connection.close()
     if len(data) > _LARGEST:

@@ -33,7 +33,7 @@ class JobContext:
         name: str = "",
         seed: int | None = None,
         report: Callable[[float | None, str], None] | None = None,
-        write: Callable[[str], None] | None = None,
+        write: Callable[[str], object] | None = None,
     ) -> None:
         self.id = job_id
         self.attempt = attempt
