@@ -231,8 +231,8 @@ class Runtime:
         try:
             return self._turn([], wants=wants, within=self._options.poll)
         except LinkDown as error:
-            _log.warning("cannot listen: %s", error)
-            self._closed.wait(0.2)
+            if not self._closed.wait(0.2):
+                _log.warning("cannot listen: %s", error)
             return Turn()
 
     def _turn(self, words: list[tuple[str, Word]], *, wants: bool, within: float) -> Turn:
