@@ -336,8 +336,10 @@ class Runtime:
                 continue
             if beat.stale:
                 self._lose(holding, "the lease is over", min(2.0, self._options.grace))
-            else:
-                holding.sure_until = asked_at + holding.work.ttl
+                continue
+            holding.sure_until = asked_at + holding.work.ttl
+            if beat.let_go_by is not None and not holding.told:
+                self._make_room(holding, round((beat.let_go_by - beat.expires_at) * 1000) + holding.work.ttl)
         return True
 
     def _guard_loop(self) -> None:
