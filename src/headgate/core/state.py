@@ -6,6 +6,7 @@ Only `apply` changes it. Reading it is free; what reads it must not keep a refer
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +22,9 @@ from headgate.core.settings import Settings, check_settings
 from headgate.core.states import TRANSITIONS, JobState, Trigger, step
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.core.timers import Wheel
+
+if TYPE_CHECKING:
+    from headgate.core.predict import Predictor
 
 
 class Kind:
@@ -131,6 +135,8 @@ class State:
         self.room = 0
         """Grows whenever something that did not fit might fit now."""
         self.policy_wait: PolicyWait | None = None
+        self.predictor: Predictor | None = None
+        """Who forecasts from this state, if anybody: it learns beside the state and decides nothing."""
 
     # -- looking things up ------------------------------------------------------------------------------------
 
