@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from headgate.bootstrap.home import CannotWrite
+from headgate.bootstrap.listening import CannotListen
 from headgate.config import ConfigError
 from headgate.core import errors
+from headgate.core.quantities import duration
 from headgate.ports import StoreDamaged, StoreError, StoreOwned, StoreTooNew
 
 _CODES: tuple[tuple[type[Exception], int], ...] = (
@@ -11,7 +14,9 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (StoreDamaged, 65),
     (StoreTooNew, 65),
     (StoreOwned, 69),
+    (CannotWrite, 73),
     (StoreError, 69),
+    (CannotListen, 69),
     (errors.InvalidInput, 65),
     (errors.NotFound, 66),
     (errors.Conflict, 1),
@@ -20,6 +25,11 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (FileNotFoundError, 66),
     (OSError, 73),
 )
+
+
+def milliseconds(text: str, field: str) -> int:
+    """A span such as 30d, as people write it."""
+    return duration(text, field)
 
 
 def failure_of(error: Exception) -> tuple[int, str] | None:

@@ -95,12 +95,15 @@ def subcommands(parser: argparse.ArgumentParser) -> _Subcommands:
 class _Subcommands:
     def __init__(self, made: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         self._made = made
+        self.all: list[argparse.ArgumentParser] = []
 
     def add(self, name: str, text: str, examples: str = "") -> argparse.ArgumentParser:
         """One more action."""
-        return self._made.add_parser(
+        action = self._made.add_parser(
             name, help=text, description=_sentence(text), epilog=_titled(examples), formatter_class=Formatter
         )
+        self.all.append(action)
+        return action
 
 
 def _sentence(text: str) -> str:

@@ -63,6 +63,15 @@ def pairs(rows: Iterable[tuple[str, Any]]) -> None:
         print(f"{paint(name + ':', 'grey')}{' ' * (width - len(name))} {_cell(value)}")
 
 
+def field(data: Any, path: str) -> str:
+    """One field by its path, such as `labels.pid`; empty if it is not there."""
+    for name in path.split("."):
+        data = data.get(name) if isinstance(data, dict) else None
+    if isinstance(data, dict | list):
+        return json.dumps(data)
+    return "" if data is None else str(data)
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"

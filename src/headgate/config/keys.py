@@ -12,8 +12,17 @@ from headgate.config.schema import HIDDEN, Config
 
 Path = tuple[str, ...]
 ENVIRONMENT = "HEADGATE_"
-RESERVED = frozenset({"HEADGATE_URL", "HEADGATE_TOKEN", "HEADGATE_CONFIG", "HEADGATE_FAILPOINTS"})
-"""Variables that are no keys: where and who a client is, which file is read, and what crash tests need."""
+RESERVED = frozenset(
+    {
+        "HEADGATE_URL",
+        "HEADGATE_TOKEN",
+        "HEADGATE_CONFIG",
+        "HEADGATE_JOB_ID",
+        "HEADGATE_ATTEMPT",
+        "HEADGATE_FAILPOINTS",
+    }
+)
+"""Variables that are no keys: where and who a client is, which file is read, what a job is told, crash tests."""
 
 
 class Key(msgspec.Struct, frozen=True):
