@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from headgate.core import commands as c
+from headgate.core.lease import Lease
 from headgate.engine import wire
 from headgate.engine.errors import EngineUnreachable
 from headgate.engine.questions import Question
+from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import StoreUnavailable
 
 R = TypeVar("R")
@@ -33,6 +35,14 @@ class Face(Protocol):
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
+        ...
+
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words and tell it what is new; wait for news if there is none."""
+        ...
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
         ...
 
     def stop(self) -> None:
@@ -103,6 +113,10 @@ class LocalServer:
             request = wire.decode_request(frame)
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
+            if isinstance(request, Work):
+                return wire.encode_reply(self._engine.work(request))
+            if isinstance(request, WaitLease):
+                return wire.encode_reply(self._engine.wait_lease(request))
             if isinstance(request, Question):
                 return wire.encode_reply(self._engine.ask(request))
             return wire.encode_reply(self._engine.do(request))
@@ -130,6 +144,14 @@ class LocalClient:
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
         return bool(self._call(wire.WaitEnd(job_id, within)))
+
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words and tell it what is new; wait for news if there is none."""
+        return self._call(asked)  # type: ignore[no-any-return]
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        return self._call(asked)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """Close every connection."""

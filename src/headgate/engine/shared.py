@@ -12,13 +12,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+import msgspec
+
 from headgate.core import commands as c
 from headgate.core.events import Event
+from headgate.core.lease import Lease
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, Question, answer, ended
 from headgate.engine.rounds import Rounds, Ticket
+from headgate.engine.working import LOG, WaitLease, Work, Worked, external_lease, log_row, news, refusal
 from headgate.engine.writer import Writer
 from headgate.ports import Clock
 
@@ -93,6 +97,39 @@ class SharedEngine:
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
         return self.wait_for(lambda state: ended(state, job_id), within) is True
+
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
+        tickets: list[Ticket[Any]] = [Ticket(word) for word in asked.words]
+        self._queue.extend(tickets)
+        with self._turn:
+            self._keep_output(asked)
+            if asked.logs or not all(ticket.settled for ticket in tickets):
+                self._drain()
+            refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
+            found = self._news(asked)
+            if asked.within > 0 and not (refused or found.news):
+                self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
+                found = self._news(asked)
+        return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+
+    def _keep_output(self, asked: Work) -> None:
+        for said in asked.logs if self.writer.stopped is None else ():
+            row = log_row(self.writer.state, *said)
+            if row is not None:
+                self.writer.record(LOG, self.clock.now(), *row)
+
+    def _news(self, asked: Work) -> Worked:
+        return self.read(lambda state: news(state, asked, self.clock.now()))
+
+    @property
+    def _stopped(self) -> bool:
+        return self.writer.stopped is not None
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        found = self.wait_for(lambda state: external_lease(state, asked.job_id), asked.within)
+        return found if isinstance(found, Lease) else None
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""
