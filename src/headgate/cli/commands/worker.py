@@ -38,11 +38,9 @@ def _worker(arguments: argparse.Namespace) -> int:
         return DONE
     url, token = connect_to(arguments)
 
-    from headgate.bootstrap.working import WorkerOptions, run_worker
+    from headgate.cli.working import Wanted, work
 
-    options = WorkerOptions(
-        url=url,
-        token=token,
+    wanted = Wanted(
         id=arguments.id,
         slots=arguments.slots,
         pool=arguments.pool,
@@ -51,5 +49,6 @@ def _worker(arguments: argparse.Namespace) -> int:
         types=arguments.type,
         app=arguments.app,
         drain=arguments.drain,
+        quiet=arguments.parent is not None,
     )
-    return run_worker(options, as_json=arguments.json)
+    return work(url, token, wanted)
