@@ -16,8 +16,8 @@ HEAD = """# Command line
 `headgate COMMAND ...`, or `python -m headgate COMMAND ...`. Every command has `--help` with examples, and `--json` for
 programs. This page is written from the parsers by `python -m tools.cli_docs`.
 
-Commands that talk to a server find it by `--url`, else `HEADGATE_URL`, else what `headgate up` left in `.headgate/` of the
-working directory, else `http://127.0.0.1:8420`. The token is found the same way: `--token`, `HEADGATE_TOKEN`,
+Commands that talk to a server find it by `--url`, else `HEADGATE_URL`, else what `headgate up` left in `.headgate/` of
+the working directory, else `http://127.0.0.1:8420`. The token is found the same way: `--token`, `HEADGATE_TOKEN`,
 `.headgate/token`. Colours are used only on a terminal, and not where `NO_COLOR` is set.
 """
 
@@ -44,7 +44,7 @@ def _exit_codes() -> Iterator[str]:
     yield "| --- | --- |"
     yield from (f"| {code} | {meaning} |" for code, meaning in sorted(MEANINGS.items()))
     yield ""
-    yield "`headgate run` exits with the code of the command that it ran; 128 and the number of the signal if it was killed."
+    yield "`headgate run` exits with the code of its command, or with 128 and the number of the signal that killed it."
 
 
 def _command(name: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The frame: help, names, exit codes, and how soon it is there."""
 
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -7,12 +8,30 @@ from pathlib import Path
 import pytest
 
 from headgate.cli import exits
+from headgate.cli.frame import command_parser
+from headgate.cli.shells import _actions
 from headgate.cli.table import COMMANDS
 from tests.cli.running import headgate
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-CONTRACT = """up submit run jobs job explain cancel retry leases workers pools tenants top worker policy load db token config
-bench""".split()
+CONTRACT = {
+    *(
+        "up",
+        "submit",
+        "run",
+        "jobs",
+        "job",
+        "explain",
+        "cancel",
+        "retry",
+        "leases",
+        "workers",
+        "pools",
+        "tenants",
+        "top",
+    ),
+    *("worker", "policy", "load", "db", "token", "config", "bench"),
+}
 
 
 def test_version_is_the_one_of_the_package() -> None:
@@ -24,7 +43,7 @@ def test_help_lists_every_command_of_the_contract() -> None:
     done = headgate("--help")
     assert done.returncode == 0
     listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line.split()}
-    assert set(CONTRACT) <= listed
+    assert listed >= CONTRACT
 
 
 def test_no_command_shows_the_help() -> None:
@@ -43,8 +62,6 @@ def test_an_option_before_the_command_is_refused() -> None:
 
 
 def test_help_imports_neither_the_engine_nor_anything_from_outside() -> None:
-    import subprocess
-
     code = "import sys; from headgate.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "print(sorted(name for name in sys.modules if name.startswith(('headgate', 'msgspec', 'apsw', 'http'))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -54,9 +71,6 @@ def test_help_imports_neither_the_engine_nor_anything_from_outside() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_examples_and_json(name: str) -> None:
-    from headgate.cli.frame import command_parser
-    from headgate.cli.shells import _actions
-
     parser = command_parser(name)
     assert f"headgate {name}" in parser.format_help().partition("examples:")[2]
     for one in _actions(parser).values() or [parser]:

@@ -7,10 +7,11 @@ import pytest
 
 from headgate.config import Config, ConfigError, load_config
 from headgate.config.keys import RESERVED, known_keys
-from headgate.config.schema import DURATIONS, HIDDEN, SIZES
+from headgate.config.schema import DURATIONS, HIDDEN, SECONDS, SIZES
 from headgate.config.showing import as_data, as_yaml
 from headgate.core.settings import Settings
 from headgate.policy.deciding import PolicySettings
+from headgate.server.settings import ServerSettings
 
 
 @pytest.fixture
@@ -23,6 +24,12 @@ def write(here: Path, text: str) -> None:
     (here / "headgate.yaml").write_text(text, encoding="utf-8")
 
 
+def plain() -> Config:
+    """What nobody configured: the token is kept in the directory."""
+    server = ServerSettings(token_file=".headgate/token")
+    return Config(server=server)
+
+
 def refusal(**given: object) -> str:
     with pytest.raises(ConfigError) as refused:
         load_config(**given)  # type: ignore[arg-type]
@@ -31,7 +38,7 @@ def refusal(**given: object) -> str:
 
 def test_without_any_source_everything_is_a_default(here: Path) -> None:
     loaded = load_config()
-    assert (loaded.config, loaded.origins, loaded.file) == (Config(), {}, None)
+    assert (loaded.config, loaded.origins, loaded.file) == (plain(), {}, None)
 
 
 def test_later_sources_win_and_each_value_knows_where_it_came_from(here: Path) -> None:
@@ -76,7 +83,7 @@ def test_variables_of_clients_are_no_keys() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("server.port=70000", "must be a whole number <= 65535 (given: 70000)"),
+        ("server.port=70000", "must be between 0 and 65535"),
         ("server.port=http", "must be a whole number, got text (given: 'http')"),
         ("workers.count=-1", "must be a whole number >= 0 (given: -1)"),
         ("mode=lan", "invalid enum value 'lan' (given: 'lan')"),
@@ -103,6 +110,16 @@ def test_durations_and_sizes_may_carry_a_unit() -> None:
     assert core.time_of_day.utc_offset == -7_200_000
 
 
+def test_seconds_may_carry_a_unit_too() -> None:
+    server = load_config(settings=["server.read_timeout=500ms", "server.max_wait=90"]).config.server
+    assert (server.read_timeout, server.max_wait) == (0.5, 90.0)
+
+
+def test_no_authentication_is_refused_off_loopback() -> None:
+    said = refusal(settings=["server.auth=false", "server.host=192.0.2.1"])
+    assert said == "--set server.auth: serving 192.0.2.1 without authentication is refused"
+
+
 def test_one_threshold_can_be_moved_and_the_others_stay() -> None:
     core = load_config(settings=["core.signals.cpu.low=0.25"]).config.core
     plain = Settings().signals
@@ -110,9 +127,9 @@ def test_one_threshold_can_be_moved_and_the_others_stay() -> None:
 
 
 def test_lists_and_objects_may_be_given_as_yaml() -> None:
-    given = ["core.points=[[0, 1], [8, 0]]", "server.names=[a.example, b.example]"]
+    given = ["core.points=[[0, 1], [8, 0]]", "server.hosts=[a.example, b.example]"]
     config = load_config(settings=given).config
-    assert (config.core.points, config.server.names) == (((0.0, 1.0), (8.0, 0.0)), ("a.example", "b.example"))
+    assert (config.core.points, config.server.hosts) == (((0.0, 1.0), (8.0, 0.0)), ("a.example", "b.example"))
 
 
 def test_mode_and_rating_reach_the_parts_that_need_them() -> None:
@@ -150,7 +167,7 @@ def test_an_alias_bomb_is_refused_at_once(here: Path) -> None:
 
 def test_an_empty_file_says_nothing(here: Path) -> None:
     write(here, "# nothing yet\n\n")
-    assert load_config().config == Config()
+    assert load_config().config == plain()
 
 
 @pytest.mark.parametrize("given", [[], ["core.time_of_day.learn=false", "load.rating=3", "policy.file=p.lua"]])
@@ -170,10 +187,11 @@ def test_passwords_in_addresses_are_not_shown() -> None:
 def test_every_setting_of_the_core_and_of_the_policies_is_a_key() -> None:
     names = {key.name for key in known_keys().values()}
     wanted = {f"core.{name}" for name in Settings.__struct_fields__}
+    wanted |= {f"server.{name}" for name in ServerSettings.__struct_fields__}
     wanted |= {f"policy.{name}" for name in PolicySettings.__struct_fields__}
     missing = {want for want in wanted - HIDDEN if not any(f"{name}.".startswith(f"{want}.") for name in names)}
     assert missing == set()
-    assert names >= DURATIONS | SIZES
+    assert names >= DURATIONS | SECONDS | SIZES
 
 
 def test_no_two_keys_share_a_variable() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import stat
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -198,8 +198,6 @@ def test_bench_measures_and_leaves_nothing_behind(service: House) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/metrics"])
 def test_the_server_says_how_it_is(service: House, path: str) -> None:
-    from urllib.request import Request
-
     token = (service.directory / ".headgate" / "token").read_text().strip()
     with urlopen(Request(service.facts["url"] + path, headers={"Authorization": f"Bearer {token}"})) as answer:
         assert answer.status == 200

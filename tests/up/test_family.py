@@ -16,6 +16,7 @@ import pytest
 from headgate.bootstrap import family
 from headgate.bootstrap.family import Child, Ended
 from headgate.system import SystemClock
+from tests.up.house import until
 
 
 def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -33,6 +34,11 @@ def child(code: str, report: list[Ended], more: asyncio.Event | None = None) -> 
             more.set()
 
     return Child("one", [sys.executable, "-c", code], dict(os.environ), told, SystemClock().now)
+
+
+async def another(kept: Child, first: int) -> None:
+    """Wait until it lives again."""
+    await asyncio.to_thread(until, lambda: kept.pid not in (None, first))
 
 
 @on_a_loop
@@ -62,8 +68,7 @@ async def test_one_that_is_killed_is_started_again_as_another_process(monkeypatc
     assert first is not None
     os.kill(first, signal.SIGKILL)
     await asyncio.wait_for(more.wait(), 30)
-    while kept.pid in (None, first):
-        await asyncio.sleep(0)
+    await another(kept, first)
     await kept.stop(5)
     assert ended[0].how == "signal SIGKILL"
     assert kept.restarts == 1
@@ -76,8 +81,7 @@ async def test_one_that_does_not_listen_is_killed_with_what_it_started() -> None
     await kept.start()
     assert kept.pid is not None
     head = psutil.Process(kept.pid)
-    while not (below := head.children()):
-        await asyncio.sleep(0)
+    below = await asyncio.to_thread(until, head.children)
     await kept.stop(0.1)
     _, alive = psutil.wait_procs([head, *below], timeout=10)
     assert alive == []

@@ -1,21 +1,20 @@
-"""The service in one process: store, engine, policies, sampler and server, opened in this order and closed in reverse."""
+"""The service in one process: engine, policies, sampler and server, opened in order and closed in reverse."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 
 from headgate.bootstrap import home
-from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.bootstrap.engine import failpoint, open_store
+from headgate.bootstrap.listening import cannot_listen
 from headgate.bootstrap.load import host_sampler
 from headgate.bootstrap.words import say
-from headgate.config import Config, ConfigError
+from headgate.config import Config
 from headgate.core.commands import PutDocument
 from headgate.core.errors import InvalidSettings
 from headgate.engine.aio import AsyncEngine
@@ -25,7 +24,9 @@ from headgate.policy.managing import Policies
 from headgate.policy.watching import FileWatcher, Reloaded
 from headgate.ports import Store
 from headgate.server import tokens
-from headgate.server.settings import ServerSettings, check_server_settings
+from headgate.server.app import make_app
+from headgate.server.desk import LoopDesk
+from headgate.server.serving import Serving
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 
@@ -39,51 +40,55 @@ class Served(msgspec.Struct):
     engine: AsyncEngine
     ids: SystemIds
     policies: Policies
+    serving: Serving
     database: str
-    admin_token: str | None = None
     worker_token: str | None = None
-    failed: str | None = None
-    """Why it ended by itself, if it did."""
 
     @property
     def deciding(self) -> str:
         """The policy in charge."""
-        active = self.policies.status().active
-        return active or "platform"
-
-
-def check_config(config: Config) -> ServerSettings:
-    """Refuse what would leave the door open, before anything is made."""
-    try:
-        return check_server_settings(config.server)
-    except InvalidSettings as error:
-        raise ConfigError(str(error), field=f"server.{error.field}") from None
+        return self.policies.status().active or "platform"
 
 
 @contextlib.asynccontextmanager
-async def open_service(
-    config: Config, bound: socket.socket, directory: Path, ended: Callable[[], None]
-) -> AsyncIterator[Served]:
-    """Everything that serves; `ended` is called where it ends by itself."""
+async def open_service(config: Config) -> AsyncIterator[Served]:
+    """Everything that serves, in numbered steps; what was opened is closed in reverse."""
     async with contextlib.AsyncExitStack() as stack:
         clock, chance = SystemClock(), SystemChance()
+        # 1. the engine on its store
         store = open_store(config.database_url)
+        _make_room(store)
         deciding = PolicyEngine(config.policy)
         stack.callback(deciding.stop)
         writer = Writer(store, deciding, chance, config.core, failpoint=failpoint())
         engine = AsyncEngine(writer, clock, stopwatch=stopwatch)
-        _make_room(store)
-        await engine.start()
         stack.push_async_callback(engine.stop)
-        policies = Policies(AsyncDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
-        served = Served(engine, SystemIds(clock, chance), policies, store.name)
-        await _admit(config, directory, served)
+        await engine.start()
+        # 2. what feeds the gate
         if config.load.rating == "measured":
             await stack.enter_async_context(_sampling(engine, config))
-        await stack.enter_async_context(_serving(config, served, bound, ended))
+        # 3. the server
+        policies = Policies(LoopDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
+        ids = SystemIds(clock, chance)
+        serving = Serving(make_app(engine, policies, config.server, ids=ids))
+        stack.push_async_callback(serving.stop)
+        await _listen(serving, config)
+        served = Served(engine, ids, policies, serving, store.name)
+        if config.server.auth:
+            served.worker_token = await _admit_workers(engine)
+        # 4. the policy file
         if config.policy.file is not None:
             await stack.enter_async_context(_watching(policies, Path(config.policy.file)))
         yield served
+
+
+async def _listen(serving: Serving, config: Config) -> None:
+    try:
+        await serving.start()
+    except InvalidSettings as error:
+        if error.field != "port":
+            raise
+        raise cannot_listen(error, config.server.host, config.server.port) from error
 
 
 def _make_room(store: Store) -> None:
@@ -92,18 +97,15 @@ def _make_room(store: Store) -> None:
         home.prepare(str(store.path.parent))
 
 
-async def _admit(config: Config, directory: Path, served: Served) -> None:
-    """The admin's token, and a fresh one for the workers: what a killed parent left behind is worthless."""
-    if not config.server.auth:
-        return
-    engine = served.engine
-    served.admin_token = await tokens.admit_admin(engine, directory / home.TOKEN)
+async def _admit_workers(engine: AsyncEngine) -> str:
+    """A fresh token for the workers: what a killed parent left behind is worthless."""
     documents = engine.read(lambda state: dict(state.documents))
     for (kind, id_), body in documents.items():
         if kind == tokens.KIND and tokens.read_token(body).note == WORKERS:
             await engine.do(PutDocument(tokens.KIND, id_, None))
-    served.worker_token = tokens.new_secret()
-    await tokens.keep_token(engine, served.worker_token, ("work",), note=WORKERS)
+    secret = tokens.new_secret()
+    await tokens.keep_token(engine, secret, ("work",), note=WORKERS)
+    return secret
 
 
 @contextlib.asynccontextmanager

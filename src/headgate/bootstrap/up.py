@@ -8,23 +8,30 @@ import os
 import signal
 import sys
 from importlib.metadata import version
+from typing import Any
+
+import uvloop
 
 from headgate.bootstrap import home
 from headgate.bootstrap.demo import submit_demo
 from headgate.bootstrap.family import Child, Ended
-from headgate.bootstrap.listening import bind, url_of
-from headgate.bootstrap.service import Served, check_config, open_service
+from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
 from headgate.config import Config
 
+FAILED = 1
 _LEAVE = 3.0
 """Seconds that a worker gets on top of its jobs' grace to say goodbye."""
 
 
 def run_up(config: Config, *, demo: bool = False, as_json: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
-    check_config(config)
-    return asyncio.run(_Up(config, demo=demo, as_json=as_json).run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_up(config, demo=demo, as_json=as_json))
+
+
+async def _up(config: Config, *, demo: bool, as_json: bool) -> int:
+    return await _Up(config, demo=demo, as_json=as_json).run()
 
 
 class _Up:
@@ -37,26 +44,36 @@ class _Up:
         self._children: list[Child] = []
 
     async def run(self) -> int:
-        """1. the directory, 2. the port, 3. the engine and the server, 4. the workers; then the same way back."""
+        """1. the directory, 2. engine and server, 3. the workers; then the same way back."""
         for which in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(which, self._asked_to_stop)
         directory = home.prepare(self._config.directory)
-        bound = bind(self._config.server.host, self._config.server.port)
-        url = url_of(bound, self._config.server.host)
-        async with open_service(self._config, bound, directory, self._enough.set) as served:
-            home.note_url(directory, url)
+        async with open_service(self._config) as served:
+            home.note_url(directory, served.serving.url)
             try:
-                await self._start_workers(url, served)
+                await self._start_workers(served)
                 submitted = await submit_demo(served.engine, served.ids) if self._demo else 0
-                self._announce(url, served, submitted)
-                await self._enough.wait()
+                self._announce(served, submitted)
+                failed = await self._until_the_end(served)
                 await self._end_workers()
             finally:
                 for child in self._children:
                     child.kill()
                 home.forget_url(directory)
         say("stopped; nothing is left running")
-        return 1 if served.failed else 0
+        return FAILED if failed else 0
+
+    async def _until_the_end(self, served: Served) -> bool:
+        """Wait for a signal; true if the server ended by itself before."""
+        enough = asyncio.ensure_future(self._enough.wait())
+        serving = asyncio.ensure_future(served.serving.wait())
+        await asyncio.wait({enough, serving}, return_when=asyncio.FIRST_COMPLETED)
+        failed = serving.done()
+        for waiting in (enough, serving):
+            waiting.cancel()
+        if failed:
+            say("the server ended by itself")
+        return failed
 
     def _asked_to_stop(self) -> None:
         self._signals += 1
@@ -67,8 +84,8 @@ class _Up:
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    async def _start_workers(self, url: str, served: Served) -> None:
-        environment = {**os.environ, "HEADGATE_URL": url}
+    async def _start_workers(self, served: Served) -> None:
+        environment = {**os.environ, "HEADGATE_URL": served.serving.url}
         environment.pop("HEADGATE_TOKEN", None)
         if served.worker_token is not None:
             environment["HEADGATE_TOKEN"] = served.worker_token
@@ -96,12 +113,17 @@ class _Up:
 
     # -- words ----------------------------------------------------------------------------------------------------
 
-    def _announce(self, url: str, served: Served, submitted: int) -> None:
+    def _announce(self, served: Served, submitted: int) -> None:
         """What the user sees when everything serves."""
         config = self._config
-        open_at = f"{url}/#token={served.admin_token}" if served.admin_token else f"{url}/"
+        url, open_at = served.serving.url, served.serving.url_with_token
         if self._json:
-            facts = {"url": url, "open": open_at, "directory": config.directory, "database": served.database}
+            facts: dict[str, Any] = {
+                "url": url,
+                "open": open_at,
+                "directory": config.directory,
+                "database": served.database,
+            }
             facts |= {"pid": os.getpid(), "workers": [child.name for child in self._children], "demo": submitted}
             show(json.dumps(facts))
             return

@@ -10,11 +10,12 @@ import msgspec
 
 from headgate.config import yaml_file
 from headgate.config.keys import ENVIRONMENT, RESERVED, Key, Path, known_keys
-from headgate.config.schema import FILE, Config, ConfigError
+from headgate.config.schema import FILE, TOKEN_FILE, Config, ConfigError
 from headgate.config.values import ValueRefused, read_text, read_value
 from headgate.core.errors import InvalidSettings
 from headgate.core.settings import check_settings
 from headgate.policy.rules.diagnostics import nearest
+from headgate.server.settings import check_server_settings
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -141,18 +142,20 @@ def _build(given: Mapping[Path, Given]) -> Config:
     for path, value in given.items():
         config = _put(config, path, value.value)
     config = _put(config, ("policy", "host", "mode"), config.mode)
+    config = _put(config, ("server", "token_file"), f"{config.directory}/{TOKEN_FILE}")
     if config.load.rating != "measured":
         config = _put(config, ("core", "fixed_busy"), float(config.load.rating))
-    try:
-        check_settings(config.core)
-    except InvalidSettings as error:
-        raise _refused(error, given) from error
+    for part, check in (("core", check_settings), ("server", check_server_settings)):
+        try:
+            check(getattr(config, part))
+        except InvalidSettings as error:
+            raise _refused(part, error, given) from error
     return config  # type: ignore[no-any-return]  # replaced field by field
 
 
-def _refused(error: InvalidSettings, given: Mapping[Path, Given]) -> ConfigError:
-    """What the core says about its settings, with the place that set them."""
-    name = "load.rating" if error.field == "fixed_busy" else f"core.{error.field}"
+def _refused(part: str, error: InvalidSettings, given: Mapping[Path, Given]) -> ConfigError:
+    """What a part says about its settings, with the place that set them."""
+    name = "load.rating" if error.field == "fixed_busy" else f"{part}.{error.field}"
     value = given.get(tuple(name.split(".")))
     text = f"{name if value is None else _place(value.origin, name)}: {str(error).partition(': ')[2]}"
     return ConfigError(text, problems=[text])

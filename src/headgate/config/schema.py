@@ -9,9 +9,10 @@ import msgspec
 from headgate.core.errors import InvalidInput
 from headgate.core.settings import Settings
 from headgate.policy.deciding import PolicySettings
+from headgate.server.settings import ServerSettings
 
 FILE = "headgate.yaml"
-Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+TOKEN_FILE = "token"  # noqa: S105 - the name of a file
 Few = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
 Some = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
 Span = Annotated[int, msgspec.Meta(ge=0)]
@@ -19,18 +20,6 @@ Span = Annotated[int, msgspec.Meta(ge=0)]
 
 class ConfigError(InvalidInput):
     """The configuration is not valid."""
-
-
-class ServerPart(msgspec.Struct, frozen=True):
-    """Where the service listens, and who may talk to it."""
-
-    host: str = "127.0.0.1"
-    port: Port = 8420
-    auth: bool = True
-    names: tuple[str, ...] = ()
-    """Further host names under which requests come in, as behind a proxy."""
-    origins: tuple[str, ...] = ()
-    """Further origins whose pages may call the API."""
 
 
 class WorkersPart(msgspec.Struct, frozen=True):
@@ -75,7 +64,7 @@ class Config(msgspec.Struct, frozen=True):
     database: str | None = None
     """A path, `sqlite://PATH`, `memory://` or `postgresql://...`; none: `headgate.db` in the directory."""
     mode: Literal["home", "lab", "platform"] = "home"
-    server: ServerPart = ServerPart()
+    server: ServerSettings = ServerSettings()
     workers: WorkersPart = WorkersPart()
     load: LoadPart = LoadPart()
     policy: PolicyPart = PolicyPart()
@@ -109,8 +98,28 @@ DURATIONS = frozenset(
 )
 """Keys whose value is milliseconds and may be written with a unit."""
 
-SIZES = frozenset({"core.limits.payload", "core.limits.attributes", "policy.host.heap_bytes"})
+SECONDS = frozenset(
+    {
+        "server.read_timeout",
+        "server.write_timeout",
+        "server.max_wait",
+        "server.live_interval",
+        "server.shutdown_grace",
+    }
+)
+"""Keys whose value is seconds and may be written with a unit."""
+
+SIZES = frozenset(
+    {
+        "core.limits.payload",
+        "core.limits.attributes",
+        "policy.host.heap_bytes",
+        "server.max_body",
+        "server.max_buffered",
+        "server.max_log",
+    }
+)
 """Keys whose value is bytes and may be written with a unit."""
 
-HIDDEN = frozenset({"policy.host.mode", "core.fixed_busy"})
-"""Fields of the parts that are said elsewhere: `mode`, `load.rating`."""
+HIDDEN = frozenset({"policy.host.mode", "core.fixed_busy", "server.token_file"})
+"""Fields of the parts that are said elsewhere: `mode`, `load.rating`, `directory`."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headgate.config.keys import Key
-from headgate.config.schema import DURATIONS, SIZES
+from headgate.config.schema import DURATIONS, SECONDS, SIZES
 from headgate.core.errors import InvalidInput
 from headgate.core.quantities import duration, size
 from headgate.policy.rules.diagnostics import Notes
@@ -46,6 +46,8 @@ def _without_unit(key: Key, value: Any) -> Any:
             negative = value.startswith("-")
             amount = duration(value.removeprefix("-"), key.name)
             return -amount if negative else amount
+        if key.name in SECONDS:
+            return duration(value, key.name) / 1000
         if key.name in SIZES:
             return size(value, key.name)
     except InvalidInput as error:
