@@ -60,7 +60,8 @@ class App(Calls):
         self._load = load
         self._token = token
         self._clock = SystemClock()
-        self._ids = SystemIds(self._clock, SystemChance())
+        self._chance = SystemChance()
+        self._ids = SystemIds(self._clock, self._chance)
         self._lock = threading.Lock()
         self._home: Home | None = None
         self._threads = Threaded()
@@ -101,7 +102,7 @@ class App(Calls):
     def _opened(self) -> Home:
         with self._lock:
             if self._home is None:
-                remote = lambda url: open_remote(url, self._token, self._clock, self._ids)  # noqa: E731 - one use
+                remote = lambda url: open_remote(url, self._token, self._clock, self._ids, self._chance)  # noqa: E731 - one use
                 self._home = open_home(self._address, self._load, self.settings, self._clock, self._ids, remote)
                 atexit.register(self.close)
             return self._home

@@ -14,7 +14,7 @@ from headgate.core.job_input import LIMITS, pairs, parse_job
 from headgate.core.quantities import instant
 from headgate.engine import questions as q
 from headgate.engine.local import Face
-from headgate.engine.working import LOG, WaitLease, read_log
+from headgate.engine.working import LOG, WaitLease
 from headgate.load.api import observe
 from headgate.ports import Ids
 from headgate.wire.http import BeatOut, EventOut, ExplainOut, JobOut, LeaseOut, StatusOut
@@ -78,7 +78,7 @@ class EmbeddedConnection:
         """What a job printed."""
         self.face.ask(q.GetJob(job_id))
         rows = self.face.ask(q.GetRecords(LOG, key=job_id, limit=_PAGE))
-        return "".join(read_log(row.body).text for row in rows)
+        return "".join(row.body.decode("utf-8", "replace") for row in rows)
 
     def status(self) -> StatusOut:
         """One look at everything."""

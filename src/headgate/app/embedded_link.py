@@ -69,7 +69,7 @@ class EmbeddedLink:
         if not leases:
             return []
         beats = _reached(lambda: self._face.do(c.Heartbeats(tuple(leases))))
-        return [BeatOut(beat.lease_id, beat.expires_at / 1000, None, beat.stale) for beat in beats]
+        return [_beat_out(beat) for beat in beats]
 
     def drain(self) -> None:
         """Take no further work."""
@@ -88,6 +88,11 @@ def _reached(call: Callable[[], R]) -> R:
         return call()
     except (EngineStopped, EngineUnreachable, StoreError) as error:
         raise LinkDown(str(error)) from error
+
+
+def _beat_out(beat: c.Beat) -> BeatOut:
+    let_go_by = None if beat.let_go_by is None else beat.let_go_by / 1000
+    return BeatOut(beat.lease_id, beat.expires_at / 1000, let_go_by, beat.stale)
 
 
 def _command(word: Word) -> LeaseWord:

@@ -20,7 +20,7 @@ from headgate.core.lease import Lease
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.questions import STORED, Question, answer, ended
+from headgate.engine.questions import STORED, GetHistory, Question, answer, ended
 from headgate.engine.rounds import Rounds, Ticket
 from headgate.engine.working import LOG, WaitLease, Work, Worked, external_lease, log_row, news, refusal
 from headgate.engine.writer import Writer
@@ -90,6 +90,9 @@ class SharedEngine:
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, and holds what is durable."""
+        if type(question) is GetHistory and self.writer.stopped is None and self.writer.index_backlog:
+            with self._turn:
+                self.rounds.catch_up()
         if type(question) in STORED and self.writer.stopped is None:
             return answer(question, self.writer.state, self.writer.store, self.clock.now())
         return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
@@ -101,10 +104,15 @@ class SharedEngine:
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
         tickets: list[Ticket[Any]] = [Ticket(word) for word in asked.words]
-        self._queue.extend(tickets)
+        if asked.logs:  # output belongs to the lease, so it comes before the word that ends it
+            with self._turn:
+                self._keep_output(asked)
+                self._queue.extend(tickets)
+                self._drain()
+        else:
+            self._queue.extend(tickets)
         with self._turn:
-            self._keep_output(asked)
-            if asked.logs or not all(ticket.settled for ticket in tickets):
+            if not all(ticket.settled for ticket in tickets):
                 self._drain()
             refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
             found = self._news(asked)

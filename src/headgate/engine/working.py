@@ -20,24 +20,10 @@ LOG = "log"
 """The kind of record that holds the output of jobs; the key is the id of the job."""
 
 
-class LogEntry(msgspec.Struct, frozen=True):
-    """A piece of a job's output, as the log keeps it."""
-
-    attempt: int
-    text: str
-
-
-def read_log(body: bytes) -> LogEntry:
-    """A piece of output from the log."""
-    return msgspec.msgpack.decode(body, type=LogEntry)
-
-
 def log_row(state: State, lease_id: str, token: int, text: str) -> tuple[str, bytes] | None:
     """The key and body of a piece of output; none if whoever says it no longer holds the lease."""
     lease = state.leases.get(lease_id)
-    if lease is None or lease.token != token:
-        return None
-    return lease.job_id, msgspec.msgpack.encode(LogEntry(lease.attempt, text))
+    return None if lease is None or lease.token != token else (lease.job_id, text.encode("utf-8", "replace"))
 
 
 LeaseWord = c.Start | c.Heartbeats | c.Progress | c.Complete | c.Fail | c.Release | c.WorkerBeat

@@ -231,8 +231,8 @@ class Runtime:
         try:
             return self._turn([], wants=wants, within=self._options.poll)
         except LinkDown as error:
-            _log.warning("cannot listen: %s", error)
-            self._closed.wait(0.2)
+            if not self._closed.wait(0.2):
+                _log.warning("cannot listen: %s", error)
             return Turn()
 
     def _turn(self, words: list[tuple[str, Word]], *, wants: bool, within: float) -> Turn:
@@ -336,8 +336,10 @@ class Runtime:
                 continue
             if beat.stale:
                 self._lose(holding, "the lease is over", min(2.0, self._options.grace))
-            else:
-                holding.sure_until = asked_at + holding.work.ttl
+                continue
+            holding.sure_until = asked_at + holding.work.ttl
+            if beat.let_go_by is not None and not holding.told:
+                self._make_room(holding, round((beat.let_go_by - beat.expires_at) * 1000) + holding.work.ttl)
         return True
 
     def _guard_loop(self) -> None:
