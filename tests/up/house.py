@@ -29,13 +29,9 @@ class House:
         command = [sys.executable, "-m", "headgate", "up", *flags]
         self.errors = (directory / "stderr.log").open("w+", encoding="utf-8")
         self.process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env={**outside, **environment},
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
+            command, cwd=directory, env={**outside, **environment}, stdout=subprocess.PIPE, stderr=self.errors
         )
+        self._printed = b""
         self.facts: dict[str, Any] = {}
 
     def ready(self) -> "House":
@@ -47,10 +43,13 @@ class House:
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.process.stdout, selectors.EVENT_READ)
-            assert waiting.select(PATIENCE), f"nothing was printed: {self.said()}"
-        text = self.process.stdout.readline()
-        assert text, f"it ended: {self.said()}"
-        return text
+            while b"\n" not in self._printed:
+                assert waiting.select(PATIENCE), f"nothing was printed: {self.said()}"
+                more = os.read(self.process.stdout.fileno(), 65_536)
+                assert more, f"it ended: {self.said()}"
+                self._printed += more
+        line, _, self._printed = self._printed.partition(b"\n")
+        return line.decode()
 
     def said(self) -> str:
         return (self.directory / "stderr.log").read_text(encoding="utf-8")

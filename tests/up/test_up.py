@@ -98,7 +98,7 @@ def test_platform_mode_takes_no_policy(tmp_path: Path) -> None:
     with house(tmp_path, *QUICK, "--workers", "0", "--mode", "platform") as home:
         (tmp_path / "mine.lua").write_text("function schedule(context) return nil end\n")
         done = home.do("policy", "deploy", "mine.lua")
-        assert (done.returncode, "platform mode" in done.stderr) == (exits.FORBIDDEN, True)
+        assert (done.returncode, "platform mode" in done.stderr) == (exits.FAILED, True)
 
 
 # -- what stands in the way -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 
 from headgate.cli.api import connect_to
 from headgate.cli.exits import DONE
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _worker(arguments: argparse.Namespace) -> int:
     from headgate.bootstrap.orphans import end_with
 
-    if arguments.parent is not None and not end_with(arguments.parent):
+    if arguments.parent is not None and not end_with(arguments.parent, signal.SIGKILL):
         return DONE
     url, token = connect_to(arguments)
 
