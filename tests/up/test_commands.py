@@ -91,7 +91,9 @@ def test_a_waiting_job_is_explained_and_cancelled(service: House) -> None:
     assert "gpu" in why.stdout
     assert service.do("cancel", "--reason", "test", job).stdout == f"{job}\n"
     assert service.ask("job", job)["state"] == "cancelled"
-    assert service.do("cancel", job).returncode == exits.FAILED
+    ended = submit(service, "--", "true")
+    service.do("job", ended, "--wait", "completed")
+    assert service.do("cancel", ended).returncode == exits.FAILED
 
 
 def test_an_ended_job_can_be_submitted_again(service: House) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from headgate.system import SystemClock, stopwatch
+from headgate.system import SystemChance, SystemClock, stopwatch
 
-__all__ = ["now_ms", "pause", "stopwatch"]
+__all__ = ["chance", "now_ms", "pause", "stopwatch"]
 
 _clock = SystemClock()
+chance = SystemChance()
 
 
 def now_ms() -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import stat
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from headgate.bootstrap.machine import chance
 from headgate.cli import exits
 from headgate.cli.exits import Failure
+from headgate.client.errors import ConnectionFailed
+from headgate.client.http import Http, segment
+from headgate.core.errors import HeadgateError, InvalidInput
 
 DIRECTORY = ".headgate"
 URL_FILE, TOKEN_FILE = "url", "token"
@@ -26,26 +28,22 @@ _CODES |= {405: exits.UNAVAILABLE, 501: exits.UNAVAILABLE}
 class Refusal(Failure):
     """The server said no, with a problem document."""
 
-    def __init__(self, status: int, problem: dict[str, Any]) -> None:
-        detail = problem.get("detail") or problem.get("title") or f"status {status}"
-        super().__init__(_CODES.get(status, exits.BUG), str(detail))
-        self.status = status
-        self.problem = problem
+    def __init__(self, error: HeadgateError) -> None:
+        self.status = int(error.details.get("status", 500))
+        super().__init__(_CODES.get(self.status, exits.BUG), str(error))
+        self.problem: dict[str, Any] = {"code": error.code, "detail": str(error), **error.details}
 
 
 class Api:
-    """One server."""
+    """One server, by the paths of its calls."""
 
-    def __init__(self, url: str, token: str | None, timeout: float = 30.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Failure(exits.USAGE, f"{url!r} is not an address such as {DEFAULT_URL}")
-        self.url = url.rstrip("/")
-        self.local = parts.hostname in ("127.0.0.1", "::1", "localhost")
-        self._base = parts.path.rstrip("/")
-        self._token = token
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+    def __init__(self, url: str, token: str | None) -> None:
+        try:
+            self._http = Http(url, token, chance, patience=0)
+        except InvalidInput:
+            raise Failure(exits.USAGE, f"{url!r} is not an address such as {DEFAULT_URL}") from None
+        self.url = self._http.url
+        self.local = urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
     def get(self, path: str, **query: Any) -> Any:
         """Read something."""
@@ -65,32 +63,21 @@ class Api:
         headers: dict[str, str] | None = None,
     ) -> Any:
         """One call; `Refusal` where the server says no."""
-        target = self._base + path + _query(query or {})
-        sent = {
-            "Accept": "application/json",
-            **{name.replace("_", "-"): value for name, value in (headers or {}).items()},
-        }
-        if self._token:
-            sent["Authorization"] = f"Bearer {self._token}"
-        encoded = None
-        if body is not None:
-            encoded = json.dumps(body, allow_nan=False).encode()
-            sent["Content-Type"] = "application/json"
-        status, text = self._exchange(method, target, encoded, sent)
-        answer = _parsed(text)
-        if status >= 400:
-            raise Refusal(status, answer if isinstance(answer, dict) else {})
-        return answer
-
-    def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        sent = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
         try:
-            self._connection.request(method, target, body, headers)
-            reply = self._connection.getresponse()
-            return reply.status, reply.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            hint = "" if self.url != DEFAULT_URL else "; start it with 'headgate up', or say --url"
-            raise Failure(exits.UNAVAILABLE, f"nobody answers at {self.url} ({_why(error)}){hint}") from error
+            return self._http.call(method, path + _query(query or {}), Any, body=body, headers=sent)
+        except HeadgateError as error:
+            if "status" in error.details:
+                raise Refusal(error) from error
+            if isinstance(error, ConnectionFailed):
+                raise Failure(exits.UNAVAILABLE, self._nobody(error)) from error
+            raise
+
+    def _nobody(self, error: ConnectionFailed) -> str:
+        cause = error.__cause__
+        why = getattr(cause, "strerror", None) or str(cause or error)
+        hint = "; start it with 'headgate up', or say --url" if self.url == DEFAULT_URL else ""
+        return f"nobody answers at {self.url} ({why}){hint}"
 
 
 def connect_to(arguments: argparse.Namespace) -> tuple[str, str | None]:
@@ -106,7 +93,7 @@ def connect(arguments: argparse.Namespace) -> Api:
 
 def part(text: str) -> str:
     """A name as part of a path."""
-    return quote(text, safe="")
+    return segment(text)
 
 
 def _kept(name: str) -> str | None:
@@ -125,14 +112,3 @@ def _kept(name: str) -> str | None:
 def _query(query: dict[str, Any]) -> str:
     given = [(name, value) for name, value in query.items() if value not in (None, "", [], ())]
     return f"?{urlencode(given, doseq=True)}" if given else ""
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return text.decode("utf-8", "replace")
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -6,7 +6,6 @@ import argparse
 import difflib
 import importlib
 from collections.abc import Sequence
-from importlib.metadata import version
 from types import ModuleType
 
 from headgate.cli.table import COMMANDS, GROUPS
@@ -36,6 +35,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         if words and words[0] not in ("-h", "--help", "--version"):
             top.error(f"a command comes first, not {words[0]!r}")
         if "--version" in words:
+            from importlib.metadata import version
+
             print(f"headgate {version('headgate')}")
         else:
             top.print_help()

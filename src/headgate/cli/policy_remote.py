@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headgate.cli.api import Api, Refusal, connect
-from headgate.cli.commands.job import instant
 from headgate.cli.exits import DONE, FAILED, NOT_FOUND, Failure
+from headgate.cli.jobview import instant
 from headgate.cli.output import emit, paint, table
 
 BASE = "/v2/admin/scheduler"
@@ -33,7 +33,7 @@ def deploy(arguments: argparse.Namespace) -> int:
     try:
         answer = connect(arguments).post(f"{BASE}/deploy", body)
     except Refusal as refusal:
-        for note in refusal.problem.get("extra", {}).get("diagnostics", []):
+        for note in refusal.problem.get("diagnostics", []):
             print(f"{arguments.file}:{note['line']}:{note['column']}: {note['message']}", file=sys.stderr)
         raise
     verb = "watches" if arguments.shadow else "decides"

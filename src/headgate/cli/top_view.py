@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from headgate.bootstrap.machine import now_ms
-from headgate.cli.commands.jobs import row
+from headgate.cli.jobview import row
 from headgate.cli.output import paint, table
 
 _BAR = 30

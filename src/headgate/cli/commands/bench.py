@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
-from headgate.cli.commands.job import ENDED
 from headgate.cli.exits import DONE, TIMED_OUT, Failure
+from headgate.cli.jobview import ENDED
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, table
 

@@ -34,6 +34,9 @@ def show_reasons(answer: dict[str, Any]) -> None:
     print(f"{answer['job_id']} is {state(answer['state'])}")
     for reason in answer["reasons"]:
         print(f"  {reason['code']}: {reason.get('detail', '')}")
+        for each in reason.get("examples", []):
+            needs, has = each.get("needed") or "more", each.get("found") or "none"
+            print(f"    {each['worker']}: {each['requirement']} needs {needs}, has {has}")
     if answer.get("position") is not None:
         print(f"  {answer['position']} jobs go first")
     expected = answer.get("expected_start")

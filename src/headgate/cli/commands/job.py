@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
 from headgate.cli.exits import DONE, FAILED, TIMED_OUT, Failure
+from headgate.cli.jobview import ENDED, instant, logs
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, field, paint, pairs, state
 
@@ -19,7 +19,6 @@ headgate job 01JC... --events      and what happened to it
 headgate job 01JC... --wait ended  wait until it has ended, then show it
 headgate job 01JC... --get worker_id
 """
-ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _FIRST = ("id", "name", "state", "class", "priority", "tenant", "type", "units")
 _TIMES = ("created_at", "queued_at", "not_before", "deadline", "started_at", "ended_at")
 _PLAIN = ("attempt", "worker_id", "lease_id", "retry_of", "pool", "resources", "labels", "requires", "dependencies")
@@ -69,14 +68,6 @@ def _awaited(api: Api, path: str, arguments: argparse.Namespace) -> dict[str, An
         pause(0.1)
 
 
-def logs(api: Api, job_id: str, after: int | None = None) -> dict[str, Any]:
-    """What a job printed after a place: `text`, and `next`, the place to go on from."""
-    answer = api.get(f"/v2/jobs/{part(job_id)}/logs", after=after)
-    entries = answer["logs"]
-    text = "".join(entry["text"] for entry in entries)
-    return {"text": text, "next": entries[-1]["number"] if entries else after}
-
-
 def _show(job: dict[str, Any]) -> None:
     pairs([(name, state(job[name]) if name == "state" else job.get(name)) for name in _FIRST])
     run = job.get("run") or {}
@@ -92,10 +83,3 @@ def _show(job: dict[str, Any]) -> None:
     for event in job.get("events", []):
         data = " ".join(f"{name}={value}" for name, value in event.get("data", {}).items())
         print(f"  {instant(event['at'])}  {event['type']:<12} {data}")
-
-
-def instant(seconds: float | None) -> str | None:
-    """A moment in words, UTC."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -7,8 +7,9 @@ from typing import Any
 
 from headgate.cli.api import connect
 from headgate.cli.exits import DONE
+from headgate.cli.jobview import row
 from headgate.cli.options import server_options
-from headgate.cli.output import age, emit, paint, state, table
+from headgate.cli.output import emit, paint, table
 
 EXAMPLES = """
 headgate jobs                         the newest fifty
@@ -55,15 +56,6 @@ def _show(answer: dict[str, Any]) -> None:
     table(("id", "name", "state", "class", "units", "age", "took", "worker"), rows)
     if answer.get("next"):
         print(paint(f"there are more: --after {answer['next']}", "grey"))
-
-
-def row(job: dict[str, Any], now: float) -> tuple[Any, ...]:
-    """What a list shows of a job."""
-    began, ended = job.get("started_at"), job.get("ended_at")
-    took = None if began is None else (ended or now) - began
-    created = job.get("created_at", now)
-    name = job["name"] if len(job["name"]) <= 32 else job["name"][:31] + "…"
-    return job["id"], name, state(job["state"]), job["class"], job.get("units", 1), age(now - created), age(took)
 
 
 def _worker(job: dict[str, Any]) -> str:

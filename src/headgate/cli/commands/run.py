@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
-from headgate.cli.commands.job import ENDED, logs
 from headgate.cli.exits import DONE, FAILED, NOT_RUN, TIMED_OUT
 from headgate.cli.jobspec import job_body, job_options
+from headgate.cli.jobview import ENDED, logs
 from headgate.cli.options import server_options
 from headgate.cli.output import emit
 

@@ -6,10 +6,10 @@ import argparse
 from typing import Any
 
 from headgate.cli.api import connect
-from headgate.cli.commands.job import instant
 from headgate.cli.each import for_each
 from headgate.cli.exits import DONE
 from headgate.cli.frame import subcommands
+from headgate.cli.jobview import instant
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, paint, table
 
