@@ -17,7 +17,17 @@ from headgate.ports import Compacted, Mark, Retention, Store, StoreOwned, StoreU
 from headgate.stores import sqlite
 from headgate.system import SystemClock
 
-__all__ = ["Compacted", "HeadgateError", "Verified", "backup", "compact", "migrate", "restore", "retention", "verify_database"]
+__all__ = [
+    "Compacted",
+    "HeadgateError",
+    "Verified",
+    "backup",
+    "compact",
+    "migrate",
+    "restore",
+    "retention",
+    "verify_database",
+]
 
 
 class Verified(NamedTuple):
