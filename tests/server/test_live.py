@@ -17,8 +17,8 @@ def hear_job(talk: Talk, job_id: str, after: int, **wanted: Any) -> int:
     number = after
     while True:
         delta = talk.hear("delta")
-        assert delta["number"] == number + 1
-        number = delta["number"]
+        number += 1
+        assert delta["number"] == number
         for job in delta["topics"].get("jobs", {}).get("set", []):
             if job["id"] == job_id and wanted.items() <= job.items():
                 return number

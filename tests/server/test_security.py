@@ -151,12 +151,13 @@ def test_tokens_are_made_listed_and_revoked(world: World) -> None:
         problem(client.delete(f"/v2/admin/tokens/{made['id']}"), 404, "token_not_found")
         own = world.token.split("_")[1]
         problem(client.delete(f"/v2/admin/tokens/{own}"), 409, "conflict")
-        for bad in (
+        wrong: list[dict[str, Any]] = [
             {"scopes": []},
             {"scopes": ["all"]},
             {"scopes": ["admin"], "tenant": "a"},
             {"scopes": ["read"], "expires_in": 0},
-        ):
+        ]
+        for bad in wrong:
             problem(client.post("/v2/admin/tokens", json=bad), 400, "invalid_input")
 
 

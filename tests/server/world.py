@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import socket as sockets
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -161,9 +161,9 @@ class World:
         with connect(address, additional_headers=headers, open_timeout=WITHIN, **options) as connection:
             yield Talk(connection)
 
-    def raw(self, method: str, path: str, *headers: str, end: bool = True) -> socket.socket:
+    def raw(self, method: str, path: str, *headers: str, end: bool = True) -> sockets.socket:
         """A connection on which a request has begun: its head was sent, as admin."""
-        connection = socket.create_connection(("127.0.0.1", self.serving.port), timeout=WITHIN)
+        connection = sockets.create_connection(("127.0.0.1", self.serving.port), timeout=WITHIN)
         first = [
             f"{method} {path} HTTP/1.1",
             f"Host: 127.0.0.1:{self.serving.port}",
