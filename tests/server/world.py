@@ -25,11 +25,11 @@ from headgate.policy.stopwatch import seconds
 from headgate.ports import Store
 from headgate.server import tokens
 from headgate.server.app import App, make_app
+from headgate.server.desk import LoopDesk
 from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds
-from tests.server.desk import LoopDesk
 
 R = TypeVar("R")
 WITHIN = 20.0

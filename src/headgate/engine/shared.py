@@ -168,17 +168,14 @@ class SharedEngine:
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
-        tickets: list[Ticket[Any]] = [Ticket(word) for word in asked.words]
+        tickets: list[_Waiting[Any]] = [_Waiting(word) for word in asked.words]
         if asked.logs:  # output belongs to the lease, so it comes before the word that ends it
             with self._turn:
                 self._keep_output(asked)
-                self._queue.extend(tickets)
-                self._drain()
-        else:
-            self._queue.extend(tickets)
+        self._queue.extend(tickets)
+        for ticket in tickets:
+            self._wait(ticket)
         with self._turn:
-            if not all(ticket.settled for ticket in tickets):
-                self._drain()
             refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
             found = self._news(asked)
             if asked.within > 0 and not (refused or found.news):
