@@ -333,8 +333,7 @@ TestQueueMachine = QueueMachine.TestCase
 
 def test_an_external_shape_that_comes_after_the_workers_were_given_up_is_not_given_up_with_them() -> None:
     h = Harness(fixed_busy=0, total_units=100)
-    h.submit(job("held", run={"kind": "external"}, units=80))
-    h.submit(job("waits", run={"kind": "external"}, units=30))
-    h.submit(job("fits", run={"kind": "external"}, units=20))
-    h.cycle()
+    for name, units in (("held", 80), ("waits", 30), ("fits", 20)):
+        h.submit(job(name, run={"kind": "external"}, units=units), id=name)
+        h.cycle()
     assert h.state.jobs["fits"].state is JobState.LEASED
