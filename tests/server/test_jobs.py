@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -211,6 +212,16 @@ def test_a_cancelled_job_stays_cancelled(world: World) -> None:
         assert client.post(f"/v2/jobs/{job_id}/cancel").json()["state"] == "cancelled"
         problem(client.post("/v2/jobs/nobody/cancel"), 404, "job_not_found")
         problem(client.post(f"/v2/jobs/{job_id}/cancel", json={"why": "x"}), 400, "invalid_input")
+
+
+def test_the_end_of_a_job_can_be_waited_for(world: World) -> None:
+    with world.client() as client, world.client() as other, ThreadPoolExecutor(1) as pool:
+        job_id = submit(client)["id"]
+        assert client.get(f"/v2/jobs/{job_id}", params={"wait_s": 0.05}).json()["state"] == "queued"
+        waiting = pool.submit(other.get, f"/v2/jobs/{job_id}", params={"wait_s": 15})
+        client.post(f"/v2/jobs/{job_id}/cancel")
+        assert waiting.result().json()["state"] == "cancelled"
+        problem(client.get(f"/v2/jobs/{job_id}", params={"wait_s": -1}), 400, "invalid_input")
 
 
 def test_a_job_that_has_ended_can_be_tried_again(world: World) -> None:

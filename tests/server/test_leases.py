@@ -194,6 +194,16 @@ def test_a_client_that_hangs_up_leaves_no_claim_behind(world: World) -> None:
         assert world.read(lambda state: len(state.leases)) == 0
 
 
+def test_a_server_that_goes_down_answers_those_who_wait(make_world: MakeWorld) -> None:
+    world = make_world()
+    with world.client() as client, world.client() as other, ThreadPoolExecutor(1) as pool:
+        register(client)
+        waiting = pool.submit(claim, other, wait_s=30)
+        world.wait_for(lambda state: state.workers["w"].claims == 1)
+        world.stop()
+        assert waiting.result()["denied"]["code"] == "no_work"
+
+
 def test_the_submitter_of_an_external_job_holds_its_lease(world: World) -> None:
     with world.client() as client:
         job_id = submit(client, run={"kind": "external"})["id"]

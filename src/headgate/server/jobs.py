@@ -133,6 +133,7 @@ async def get_job(service: Service, call: Call) -> Reply:
     info = await find(service, call)
     wait = min(call.query.wait_s, service.settings.max_wait)
     if wait > 0 and info.ended_at is None:
+        call.waited = True
         with service.intake.waiting():
             await service.engine.wait_for(lambda state: ended(state, info.id), wait)
         info = await find(service, call)

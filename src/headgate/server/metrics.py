@@ -183,7 +183,12 @@ class _Figures(Collector):
         metrics = self._metrics
         requests = {(call, str(status)): count for (call, status), count in metrics.requests.items()}
         yield _counts("headgate_http_requests", "Requests answered.", ("call", "status"), requests)
-        yield _times("headgate_http_request_seconds", "Time to answer, without claims.", "call", metrics.answers)
+        yield _times(
+            "headgate_http_request_seconds",
+            "Time to answer, without what waited for something.",
+            "call",
+            metrics.answers,
+        )
         yield _one("headgate_http_in_progress", "Requests in progress.", self._intake.inside)
         away = {urgency.name.lower(): count for urgency, count in self._intake.turned_away.items()}
         yield _counts("headgate_http_turned_away", "Requests refused in a crowd.", ("urgency",), away)

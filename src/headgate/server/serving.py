@@ -90,6 +90,7 @@ class Serving:
             http=guarded(settings.read_timeout, settings.write_timeout),
             ws="websockets-sansio",
             ws_max_size=settings.max_body,
+            ws_per_message_deflate=False,
             ws_ping_interval=20.0,
             ws_ping_timeout=20.0,
             lifespan="off",
