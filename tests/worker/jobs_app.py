@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -49,7 +50,7 @@ def kills_its_worker(path: str) -> None:
 
 @app.job()
 def whoami() -> dict[str, Any]:
-    print("said aloud")
+    sys.stdout.write("said aloud\n")
     return {"pid": os.getpid(), "attempt": headgate.current_job().attempt}
 
 

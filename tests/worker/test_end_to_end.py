@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,14 @@ def drain_with_kills(site: Site, path: Path, jobs: int, every: float) -> int:
 def check(path: Path, jobs: int) -> None:
     """Every job has an end, and no two runs of one overlap: a killed run ends when its worker was replaced."""
     runs: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
-    for verb, number, pid, at in lines(path):
-        runs[int(number)].append((int(at), verb, int(pid)))
+    for line in lines(path):
+        runs[int(line[1])].append((int(line[3]), line[0], int(line[2])))
     assert set(runs) == set(range(jobs))
     for number, told in runs.items():
         told.sort()
         ended = [entry for entry in told if entry[1] == "end"]
         assert ended, f"job {number} completed without having run to its end"
-        for (_, verb, pid), (after, following, other) in zip(told, told[1:], strict=False):
+        for (_, verb, pid), (after, following, other) in pairwise(told):
             if verb == "begin" and following == "begin" and pid != other:
                 assert not _alive(pid, after, told), f"job {number} ran in {pid} and {other} at the same time"
 

@@ -44,7 +44,7 @@ def test_a_job_that_kills_its_worker_ends_at_its_last_attempt(make_site: MakeSit
 
 
 def test_a_frozen_worker_that_wakes_too_late_is_refused(make_site: MakeSite, quick: Path) -> None:
-    site = make_site(lease_ttl=700)
+    site = make_site(lease_ttl=700, worker_silence=600)
     frozen = site.workers(1)
     handle = site.app.submit(deaf.options(retry={"attempts": 2, "initial": 0}).job(str(quick / "m"), 0.3))
     until(lambda: lines(quick / "m"))

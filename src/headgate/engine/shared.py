@@ -18,14 +18,26 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from headgate.core import commands as c
-from headgate.core.events import Event
+from headgate.core.cluster import WorkerSpec
+from headgate.core.events import Event, LeaseExpired
 from headgate.core.lease import Lease
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, Question, answer, ended
 from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
-from headgate.engine.working import LOG, WaitLease, Work, Worked, external_lease, log_row, news, refusal
+from headgate.engine.working import (
+    LOG,
+    WaitLease,
+    Work,
+    Worked,
+    external_lease,
+    log_row,
+    news,
+    parked_worker,
+    refusal,
+    silent_holder,
+)
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, StoreError
 
@@ -66,6 +78,7 @@ class SharedEngine:
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
+        writer.observers.append(self._park_silent)
 
     @property
     def problem(self) -> str | None:
@@ -176,12 +189,27 @@ class SharedEngine:
         for ticket in tickets:
             self._wait(ticket)
         with self._turn:
+            if self.writer.stopped is None and (parked := parked_worker(self.writer.state, asked)) is not None:
+                self._register(parked, pull=False)
+                self._drain()
             refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
             found = self._news(asked)
             if asked.within > 0 and not (refused or found.news):
                 self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
                 found = self._news(asked)
         return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+
+    def _park_silent(self, events: list[Event], state: State) -> None:
+        """A worker that let a lease run out in silence is given nothing until it speaks: it may be dead."""
+        for event in events:
+            if type(event) is LeaseExpired:
+                spec = silent_holder(state, event)
+                if spec is not None:
+                    self._register(spec, pull=True)
+
+    def _register(self, spec: WorkerSpec, *, pull: bool) -> None:
+        command = c.RegisterWorker(msgspec.structs.replace(spec, pull=pull))
+        self.writer.accept(command, self.clock.now(), lambda _: None)
 
     def _keep_output(self, asked: Work) -> None:
         for said in asked.logs if self.writer.stopped is None else ():

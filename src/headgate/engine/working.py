@@ -9,7 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from headgate.core import commands as c
+from headgate.core.cluster import WorkerSpec
 from headgate.core.errors import HeadgateError, WorkerNotFound
+from headgate.core.events import LeaseExpired
 from headgate.core.job import JobSpec
 from headgate.core.lease import Lease
 from headgate.core.state import State
@@ -106,6 +108,22 @@ def news(state: State, asked: Work, now: int) -> Worked:
 def _grant(state: State, lease_id: str) -> Grant:
     lease = state.leases[lease_id]
     return Grant(lease, state.jobs[lease.job_id].spec())
+
+
+def silent_holder(state: State, expired: LeaseExpired) -> WorkerSpec | None:
+    """The worker that let a lease run out, if it missed its heartbeats: they are due at a third of the time."""
+    job = state.jobs.get(expired.job_id)
+    worker_id = job.settled.worker_id if job is not None and job.settled is not None else None
+    worker = state.workers.get(worker_id) if worker_id is not None else None
+    if worker is None or worker.status != "ready" or worker.spec.pull:
+        return None
+    return worker.spec if 2 * (expired.at - worker.last_seen) >= state.settings.lease_ttl else None
+
+
+def parked_worker(state: State, asked: Work) -> WorkerSpec | None:
+    """The worker that speaks, if it was parked for its silence."""
+    worker = state.workers.get(asked.worker_id)
+    return worker.spec if worker is not None and worker.spec.pull and worker.status == "ready" else None
 
 
 def refusal(word: int, error: Exception) -> Refusal:
