@@ -83,7 +83,12 @@ class RemoteConnection:
 
     def logs(self, job_id: str) -> str:
         """What a job printed."""
-        return "".join(entry.text for entry in self._http.get(f"/v2/jobs/{segment(job_id)}/logs", w.LogsOut).entries)
+        found: list[w.LogEntryOut] = []
+        while page := self._http.get(
+            f"/v2/jobs/{segment(job_id)}/logs", w.LogsOut, after=found[-1].number if found else None
+        ).logs:
+            found += page
+        return "".join(entry.text for entry in found)
 
     def status(self) -> w.StatusOut:
         """One look at everything."""

@@ -42,6 +42,10 @@ class AsyncCalls:
         await self._hop(self._connection.job, job_id)
         return AsyncJobHandle(job_id, self._connection, self._hop)
 
+    async def patch(self, job_id: str, **changes: Any) -> None:
+        """Change `priority`, `rank`, `labels` or `not_before` of a job that has not started."""
+        await self._hop(self._connection.patch, job_id, changes)
+
     def lease(
         self, units: int = 1, *, priority: str | int = "normal", timeout: float | None = None, **fields: Any
     ) -> AsyncLeaseRequest:
@@ -76,6 +80,10 @@ class Calls:
     def get(self, job_id: str) -> JobHandle:
         """A handle on a job; `JobNotFound` if there is none."""
         return JobHandle(finish(self._twin.get(job_id)))
+
+    def patch(self, job_id: str, **changes: Any) -> None:
+        """Change `priority`, `rank`, `labels` or `not_before` of a job that has not started."""
+        finish(self._twin.patch(job_id, **changes))
 
     def lease(
         self, units: int = 1, *, priority: str | int = "normal", timeout: float | None = None, **fields: Any

@@ -15,7 +15,7 @@ from headgate.core.job import CLASSES
 from headgate.core.job_input import LIMITS, long_text, pairs
 from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
-from headgate.engine.questions import FindJobs, GetHistory, GetJob, JobInfo
+from headgate.engine.questions import FindJobs, GetHistory, GetJob, JobInfo, ended
 from headgate.ports import JobQuery
 from headgate.server import strict, views
 from headgate.server.records import read_after
@@ -121,10 +121,22 @@ def _instant(value: float | None, field: str) -> int | None:
     return None if value is None else quantities.instant(value, field)
 
 
-@routes.add("GET", "/v2/jobs/{id}", "read", replies={200: w.JobOut})
+class WaitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long to wait for the end of the job."""
+
+    wait_s: Annotated[float, Meta(ge=0)] = 0.0
+
+
+@routes.add("GET", "/v2/jobs/{id}", "read", query=WaitQuery, replies={200: w.JobOut})
 async def get_job(service: Service, call: Call) -> Reply:
-    """One job, live or ended."""
-    return Reply(views.job_out(await find(service, call)))
+    """One job, live or ended; with `wait_s` the answer comes when it has ended, or after so many seconds."""
+    info = await find(service, call)
+    wait = min(call.query.wait_s, service.settings.max_wait)
+    if wait > 0 and info.ended_at is None:
+        with service.intake.waiting():
+            await service.engine.wait_for(lambda state: ended(state, info.id), wait)
+        info = await find(service, call)
+    return Reply(views.job_out(info))
 
 
 @routes.add("GET", "/v2/jobs/{id}/events", "read", query=PageQuery, replies={200: w.EventsOut})

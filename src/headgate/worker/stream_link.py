@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -47,6 +48,8 @@ class StreamLink:
         self._grants: list[Assignment] = []
         self._gone: list[str] = []
         self._let_go: list[tuple[str, int]] = []
+        self._stack = contextlib.ExitStack()
+        """Holds the open connection."""
         self._socket: ClientConnection | None = None
         self._closed = threading.Event()
         self._draining = False
@@ -123,8 +126,8 @@ class StreamLink:
         url = "ws" + self._http.url.removeprefix("http") + f"/v2/workers/{segment(self._worker_id)}/stream"
         headers = {"authorization": f"Bearer {self._http.token}"} if self._http.token else {}
         try:
-            return connect(
-                url, additional_headers=headers, compression=None, max_size=None, open_timeout=10, proxy=None
+            return self._stack.enter_context(
+                connect(url, additional_headers=headers, compression=None, max_size=None, open_timeout=10, proxy=None)
             )
         except InvalidStatus as error:
             raise NoStream(f"the server answered {error.response.status_code} to the stream") from error
@@ -158,8 +161,9 @@ class StreamLink:
         try:
             while True:
                 self._hear(_decode(socket.recv()))
-        except ConnectionClosed as error:
+        except (ConnectionClosed, msgspec.MsgspecError) as error:
             _log.info("the stream has ended: %s", error)
+        self._stack.close()
         with self._changed:
             self._socket = None
             self._answers = dict.fromkeys(self._answers, LinkDown("the stream has ended"))
