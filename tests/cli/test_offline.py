@@ -57,43 +57,15 @@ def test_what_is_no_policy_file_is_refused_by_name(tmp_path: Path) -> None:
 # -- the database ---------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_can_be_verified_and_restored(tmp_path: Path) -> None:
+def test_the_database_of_the_configuration_is_meant_where_none_is_named(tmp_path: Path) -> None:
     database(tmp_path / "a.db")
-    assert headgate("db", "backup", "copy.db", "--db", "a.db", cwd=tmp_path).returncode == exits.DONE
-    assert headgate("db", "verify", "--db", "copy.db", cwd=tmp_path).stdout == "copy.db is fine\n"
-    assert headgate("db", "restore", "copy.db", "--db", "b.db", cwd=tmp_path).returncode == exits.DONE
-    store = SqliteStore(tmp_path / "b.db")
-    store.open()
-    assert len(list(store.live_jobs())) == 3
-    store.close()
-
-
-def test_nothing_is_overwritten_and_nothing_is_made_by_looking(tmp_path: Path) -> None:
-    database(tmp_path / "a.db")
-    taken = headgate("db", "backup", "a.db", "--db", "a.db", cwd=tmp_path)
-    assert (taken.returncode, "not overwritten" in taken.stderr) == (exits.UNAVAILABLE, True)
-    for action in (["verify"], ["migrate"], ["compact"], ["backup", "x.db"]):
-        missing = headgate("db", *action, "--db", "no.db", cwd=tmp_path)
-        assert (missing.returncode, "there is no such file" in missing.stderr) == (exits.UNAVAILABLE, True)
-    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".db") == ["a.db"]
-
-
-def test_a_damaged_database_is_named_as_such(tmp_path: Path) -> None:
-    path = database(tmp_path / "a.db", jobs=2_000)
-    content = bytearray(path.read_bytes())
-    content[8_192 : len(content) - 8_192] = b"\xee" * (len(content) - 16_384)
-    path.write_bytes(bytes(content))
-    done = headgate("db", "verify", "--db", "a.db", cwd=tmp_path)
-    assert done.returncode in (exits.FAILED, exits.BAD_INPUT)
-    assert "Traceback" not in done.stderr
-
-
-def test_compacting_and_migrating_say_what_they_did(tmp_path: Path) -> None:
-    database(tmp_path / "a.db")
-    done = headgate("db", "compact", "--keep", "1d", "--db", "a.db", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout) == {"jobs": 0, "journal": 0, "records": 0}
-    assert headgate("db", "migrate", "--db", "a.db", cwd=tmp_path).stdout == "a.db fits this version\n"
-    assert headgate("db", "compact", "--keep", "soon", "--db", "a.db", cwd=tmp_path).returncode == exits.BAD_INPUT
+    (tmp_path / "headgate.yaml").write_text("database: a.db\n")
+    assert headgate("db", "verify", cwd=tmp_path).stdout == "ok\n"
+    assert headgate("db", "backup", "copy.db", cwd=tmp_path).stdout == "copied to copy.db\n"
+    assert headgate("db", "migrate", "copy.db", cwd=tmp_path).stdout == "the database fits this version\n"
+    assert headgate("db", "restore", "copy.db", "b.db", cwd=tmp_path).returncode == exits.DONE
+    assert headgate("db", "migrate", "no.db", cwd=tmp_path).returncode == exits.UNAVAILABLE
+    assert not (tmp_path / "no.db").exists()
 
 
 # -- the configuration ----------------------------------------------------------------------------------------------

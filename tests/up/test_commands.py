@@ -187,7 +187,7 @@ def test_a_broken_policy_is_not_deployed(service: House) -> None:
 
 def test_the_database_can_be_copied_while_the_service_runs_but_not_compacted(service: House) -> None:
     assert service.do("db", "backup", "copy.db").returncode == 0
-    assert service.do("db", "verify", "--db", "copy.db").returncode == 0
+    assert service.do("db", "verify", "copy.db").returncode == 0
     owned = service.do("db", "compact")
     assert (owned.returncode, "is owned by process" in owned.stderr) == (exits.UNAVAILABLE, True)
 

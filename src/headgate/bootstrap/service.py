@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from headgate.bootstrap import home
+from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.bootstrap.engine import failpoint, open_store
 from headgate.bootstrap.listening import cannot_listen
 from headgate.bootstrap.load import host_sampler
@@ -25,7 +26,6 @@ from headgate.policy.watching import FileWatcher, Reloaded
 from headgate.ports import Store
 from headgate.server import tokens
 from headgate.server.app import make_app
-from headgate.server.desk import LoopDesk
 from headgate.server.serving import Serving
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
@@ -68,7 +68,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         if config.load.rating == "measured":
             await stack.enter_async_context(_sampling(engine, config))
         # 3. the server
-        policies = Policies(LoopDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
+        policies = Policies(AsyncDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
         ids = SystemIds(clock, chance)
         serving = Serving(make_app(engine, policies, config.server, ids=ids))
         stack.push_async_callback(serving.stop)

@@ -126,6 +126,15 @@ def retention(jobs: str | None, journal: str | None, records: dict[str, str]) ->
     )
 
 
+def migrate(url: str) -> int:
+    """Bring a database to this version by opening it once; the epoch it is in now."""
+    store = _existing(url)
+    try:
+        return store.open().epoch
+    finally:
+        store.close()
+
+
 def compact(url: str, keep: Retention) -> Compacted:
     """Delete what is older than its age. The database must not be in use."""
     store = _existing(url)
@@ -136,17 +145,8 @@ def compact(url: str, keep: Retention) -> Compacted:
         store.close()
 
 
-def migrate(url: str) -> int:
-    """Bring a database to this version, alone; the epoch that it is in now."""
-    store = _existing(url)
-    try:
-        return store.open().epoch
-    finally:
-        store.close()
-
-
 def _existing(url: str) -> Store:
-    """Opening a path that is not there would make an empty database of it."""
+    """The store of a database that is there: opening would make a new one."""
     path = database_path(url)
     if path is not None and not path.exists():
         raise StoreUnavailable(f"{path}: there is no such file")

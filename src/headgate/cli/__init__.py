@@ -25,12 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - expected ones become a line, others are raised again
-        return _failed(arguments.command, error)
+        return _failed(arguments.command, error, as_json=getattr(arguments, "json", False))
     return code
 
 
-def _failed(command: str, error: Exception) -> int:
-    """Say in one line what went wrong; what nobody expected keeps its traceback."""
+def _failed(command: str, error: Exception, *, as_json: bool) -> int:
+    """Say in one line what went wrong, in JSON where that was asked for; what nobody expected keeps its traceback."""
+    code = getattr(error, "code", "error")
     if not isinstance(error, Failure):
         from headgate.bootstrap.failures import failure_of
 
@@ -38,5 +39,11 @@ def _failed(command: str, error: Exception) -> int:
         if known is None:
             raise error
         error = Failure(*known)
-    print(f"headgate {command}: {error}", file=sys.stderr)
+    if as_json:
+        import json
+
+        name = error.name if isinstance(code, int) else code
+        print(json.dumps({"ok": False, "error": {"code": name, "message": str(error)}}))
+    else:
+        print(f"headgate {command}: {error}", file=sys.stderr)
     return error.code

@@ -31,6 +31,7 @@ class Refusal(Failure):
     def __init__(self, error: HeadgateError) -> None:
         self.status = int(error.details.get("status", 500))
         super().__init__(_CODES.get(self.status, exits.BUG), str(error))
+        self.name = error.code
         self.problem: dict[str, Any] = {"code": error.code, "detail": str(error), **error.details}
 
 

@@ -37,9 +37,25 @@ MEANINGS = {
 }
 
 
+NAMES = {
+    FAILED: "failed",
+    USAGE: "usage",
+    BAD_INPUT: "bad_input",
+    NOT_FOUND: "not_found",
+    UNAVAILABLE: "unavailable",
+    CANNOT_CREATE: "cannot_create",
+    TRY_AGAIN: "try_again",
+    FORBIDDEN: "forbidden",
+    BAD_CONFIG: "bad_config",
+    TIMED_OUT: "timed_out",
+}
+"""What `--json` calls a failure that has no code of the server's."""
+
+
 class Failure(Exception):
     """The command ends here: one line for the user, and an exit code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+        self.name = NAMES.get(code, "error")
