@@ -14,6 +14,7 @@ import httpx
 import msgspec
 from websockets.sync.client import ClientConnection, connect
 
+from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
@@ -25,7 +26,6 @@ from headgate.policy.stopwatch import seconds
 from headgate.ports import Store
 from headgate.server import tokens
 from headgate.server.app import App, make_app
-from headgate.server.desk import LoopDesk
 from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.memory import MemoryStore
@@ -98,7 +98,7 @@ class World:
             async with self.engine:
                 policies = None
                 if self.deciding is not None:
-                    policies = Policies(LoopDesk(self.engine, self.loop), self.deciding, clock.now)
+                    policies = Policies(AsyncDesk(self.engine, self.loop), self.deciding, clock.now)
                 self.app = make_app(self.engine, policies, self.settings, ids=SystemIds(clock, chance))
                 async with Serving(self.app) as self.serving:
                     self._started.set()

@@ -16,7 +16,17 @@ import psutil
 
 from tests.cli.running import Done, headgate
 
-QUICK = ("--port", "0", "--json", "--load", "0", "--set", "core.lease_ttl=3s", "--set", "workers.grace=1s")
+QUICK: tuple[str, ...] = (
+    "--port",
+    "0",
+    "--json",
+    "--load",
+    "0",
+    "--set",
+    "core.lease_ttl=3s",
+    "--set",
+    "workers.grace=1s",
+)
 # On a busy machine a policy may need longer than is good for a service; these tests are about something else.
 QUICK += ("--set", "policy.host.limit_ms=5000", "--set", "policy.host.platform_limit_ms=5000")
 PATIENCE = 60.0
