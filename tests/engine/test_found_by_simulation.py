@@ -117,7 +117,7 @@ def test_a_repeat_of_a_job_forgotten_before_the_start_spoils_one_commit_at_most(
     engine.start()
     with pytest.raises(CommitFailed):
         engine.submit("a")
-    engine.writer.open(clock.now())
+    Rounds(engine.writer).pass_time(clock.now())
     with pytest.raises(DuplicateJob):
         engine.submit("a")
 
