@@ -35,6 +35,11 @@ class SystemClock:
         return (self._offset_ns + self._monotonic_ns()) // NANOSECONDS_PER_MILLISECOND
 
 
+def stopwatch() -> float:
+    """Seconds since some moment, for measuring how long something takes."""
+    return time.perf_counter()
+
+
 class SystemChance:
     """Chance seeded by the operating system, for jitter and ids; nothing that must repeat may use it.
 

@@ -22,8 +22,11 @@ def rate_signal(value: object, threshold: Threshold) -> float:
     return FULL * min(1.0, max(0.0, share))
 
 
-def rate_sample(signals: Mapping[str, object], settings: Settings) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Rate each signal; return the ratings and why any of them is not believed."""
+def rate_sample(
+    signals: Mapping[str, object], settings: Settings, why: Mapping[str, str] | None = None
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Rate each signal; return the ratings and why any of them is not believed, in the source's own words if given."""
+    why = why or {}
     ratings: dict[str, float] = {}
     reasons: list[str] = []
     for name in sorted(signals):
@@ -34,7 +37,7 @@ def rate_sample(signals: Mapping[str, object], settings: Settings) -> tuple[dict
             continue
         ratings[name] = rate_signal(value, threshold)
         if not _believable(value, threshold):
-            reasons.append(f"{name}: {value!r} is not a believable value")
+            reasons.append(f"{name}: {why.get(name) or f'{value!r} is not a believable value'}")
     if not signals:
         reasons.append("the sample is empty")
     return ratings, tuple(reasons)
@@ -52,13 +55,13 @@ def kept(value: object) -> float | None:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST else None
 
 
-def usable_units(busy: float, settings: Settings) -> int:
-    """Units that may be leased at a busy rating, less the reserve."""
+def usable_units(busy: float, settings: Settings, weight: float = 1.0) -> int:
+    """Units that may be leased at a busy rating, less the reserve; `weight` is the share that the hour leaves."""
     if not busy < FULL:  # NaN is not either
         return 0
     share = _share(max(0.0, busy), settings.points)
     # 1e-9 repairs binary fractions such as 100 * 0.29 = 28.999999999999996
-    return max(0, math.floor(settings.total_units * share + 1e-9) - settings.reserve)
+    return max(0, math.floor(settings.total_units * share * weight + 1e-9) - settings.reserve)
 
 
 def _share(busy: float, points: tuple[tuple[float, float], ...]) -> float:

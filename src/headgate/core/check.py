@@ -128,7 +128,7 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
         return Stagger(pool_id, stagger - (now - pool.last_start))
     report = pool.report
     if report.busy is not None and pool.shut:
-        return BusyGate(10.0, (f"pool {pool_id} is busy",))
+        return BusyGate(10.0, (f"pool {pool_id} is busy", *report.reasons))
     usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:
         free = max(0, usable - pool.leased_units)

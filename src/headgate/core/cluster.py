@@ -60,6 +60,8 @@ class PoolReport(msgspec.Struct, frozen=True, array_like=True):
     cached_models: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
     """Ids of the workers alive on it: the report is a sign of life for each."""
+    reasons: tuple[str, ...] = ()
+    """Why the rating is what it is, where a signal could not be measured."""
 
 
 class ModelSpec(msgspec.Struct, frozen=True, array_like=True):

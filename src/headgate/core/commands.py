@@ -247,6 +247,8 @@ class SampleLoad(Command[float], frozen=True, tag=True):
 
     source: str
     signals: dict[str, float | None]
+    reasons: dict[str, str] = {}
+    """By signal: why there is no value, where the source knows."""
 
 
 class WithdrawLoad(Command[float], frozen=True, tag=True):

@@ -17,6 +17,7 @@ from headgate.core.actions import (
 )
 from headgate.core.check import never_fits, no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
+from headgate.core.predict import Estimate
 from headgate.core.ready import Shape, order_key
 from headgate.core.state import Job, State
 from headgate.core.states import JobState
@@ -31,6 +32,8 @@ class Explanation(msgspec.Struct, frozen=True):
     state: str
     reasons: tuple[AnyReason, ...]
     position: int | None
+    expected: Estimate | None = None
+    """When it should start, where somebody forecasts from this state."""
 
 
 def explain(state: State, job_id: str, now: int) -> Explanation:

@@ -34,7 +34,30 @@ SIGNALS = {
     "api_inflight": Threshold(50, 500, 1e9),
     "api_errors": Threshold(0.02, 0.25, 1.0),
 }
-"""Default thresholds: shares are 0..1, `cpu` is load per core, latency is the p95 in seconds."""
+"""Default thresholds: shares are 0..1, `cpu` is the share of the cores in use, latency is the p95 in seconds."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Hours of the week, and the share of the capacity that is usable in them."""
+
+    days: str
+    """`mon-fri`, `sat,sun`, `wed`: the days on which the window begins."""
+    start: int
+    end: int
+    """Hours 0..24; an end at or before the start lies on the next day."""
+    weight: float
+
+
+class TimeOfDay(msgspec.Struct, frozen=True):
+    """Capacity by the hour of the week: what was learned from the load, and what was set by hand, which wins."""
+
+    windows: tuple[Window, ...] = ()
+    learn: bool = True
+    """Whether hours without a window use what was learned."""
+    least: float = 0.25
+    """No learned weight is below this: a busy past alone never shuts the gate."""
+    utc_offset: int = 0
+    """Milliseconds to add to the clock for the hours of the place."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -50,8 +73,12 @@ class Settings(msgspec.Struct, frozen=True):
     fall_half_life: int = 30_000
     signals: dict[str, Threshold] = msgspec.field(default_factory=lambda: dict(SIGNALS))
     required_sources: tuple[str, ...] = ("host",)
+    forget_source: int = 600_000
+    """A source that is not required and has been silent this long is taken to be gone: its application ended."""
     fixed_busy: float | None = None
     """A fixed rating for tests and for work that must not look at the machine."""
+    time_of_day: TimeOfDay | None = None
+    """Weigh the capacity by the hour of the week; none: every hour counts in full."""
 
     lease_ttl: int = 30_000
     max_queue_depth: int = 0
@@ -83,6 +110,7 @@ _POSITIVE = (
     "poll",
     "stale_polls",
     "fall_half_life",
+    "forget_source",
     "lease_ttl",
     "fair_half_life",
     "max_dependency_depth",
@@ -96,6 +124,38 @@ _NOT_NEGATIVE = (
     "preemption_grace",
     "retain_finished",
 )
+
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def days_of(text: str) -> tuple[int, ...]:
+    """The days that a text such as `mon-fri,sun` names, Monday being 0."""
+    found: list[int] = []
+    for part in text.replace(" ", "").lower().split(","):
+        first, _, last = part.partition("-")
+        if first not in _DAYS or (last or first) not in _DAYS:
+            raise InvalidSettings(f"{part!r} is not a day or a range of days such as mon-fri", field="days")
+        begin, end = _DAYS.index(first), _DAYS.index(last or first)
+        found += [day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)]
+    return tuple(dict.fromkeys(found))
+
+
+def _check_time_of_day(given: TimeOfDay) -> None:
+    if not 0 <= given.least <= 1:
+        raise InvalidSettings("must be between 0 and 1", field="time_of_day.least")
+    if abs(given.utc_offset) > 24 * 3_600_000:
+        raise InvalidSettings("must be at most a day", field="time_of_day.utc_offset")
+    for place, window in enumerate(given.windows):
+        field = f"time_of_day.windows[{place}]"
+        try:
+            days_of(window.days)
+        except InvalidSettings as error:
+            raise InvalidSettings(str(error).partition(": ")[2], field=f"{field}.days") from None
+        if not (0 <= window.start <= 23 and 0 <= window.end <= 24):
+            raise InvalidSettings("needs hours from 0 to 24", field=field)
+        if not 0 <= window.weight <= 1:
+            raise InvalidSettings("must be between 0 and 1", field=f"{field}.weight")
 
 
 def check_settings(settings: Settings) -> Settings:
@@ -112,6 +172,8 @@ def check_settings(settings: Settings) -> Settings:
     for name, threshold in settings.signals.items():
         if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest < math.inf):
             raise InvalidSettings("needs low < high <= largest, all finite", field=f"signals.{name}")
+    if settings.time_of_day is not None:
+        _check_time_of_day(settings.time_of_day)
     rising = sorted(settings.points)
     if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in rising):
         raise InvalidSettings("needs pairs of busy 0..10 and share 0..1", field="points")

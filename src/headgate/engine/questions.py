@@ -15,6 +15,7 @@ from headgate.core.events import Failure
 from headgate.core.explain import Explanation, explain
 from headgate.core.job import CLASSES, JobKind, JobSpec
 from headgate.core.lease import Lease
+from headgate.core.predict import Accuracy
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
 from headgate.ports import JobQuery, JobView, RecordRow, Store
@@ -78,6 +79,8 @@ class Status(msgspec.Struct, frozen=True):
     ready_by_class: dict[str, int]
     workers: dict[str, int]
     degraded: tuple[str, ...]
+    predictions: Accuracy | None = None
+    """How often jobs started inside the stated interval, where somebody forecasts."""
 
     @property
     def free_units(self) -> int:
@@ -222,7 +225,10 @@ def _explain(state: State, store: Store, job_id: str, now: int) -> Explanation:
     if job_id not in state.jobs:
         view = _view(store, job_id)
         return Explanation(job_id, view.state, (), None)
-    return explain(state, job_id, now)
+    explanation = explain(state, job_id, now)
+    if state.predictor is None:
+        return explanation
+    return msgspec.structs.replace(explanation, expected=state.predictor.estimate(state, job_id, now))
 
 
 def _status(state: State, now: int) -> Status:
@@ -244,7 +250,8 @@ def _status(state: State, now: int) -> Status:
         {str(job_state): count for job_state, count in state.counts.items()},
         dict(zip(CLASSES, state.ready.by_class, strict=True)),
         workers,
-        tuple(f"no fresh sample from {source}" for source in stale),
+        tuple(dict.fromkeys([*(f"no fresh sample from {source}" for source in stale), *load.reasons])),
+        state.predictor.accuracy if state.predictor is not None else None,
     )
 
 

@@ -7,6 +7,7 @@ from headgate.core import events as e
 from headgate.core.capacity import FULL, kept, rate_sample, usable_units
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import InvalidInput
+from headgate.core.week import PROFILE, weight_at
 
 
 def sample(turn: Turn, command: c.SampleLoad) -> float:
@@ -14,7 +15,7 @@ def sample(turn: Turn, command: c.SampleLoad) -> float:
     if not command.source:
         raise InvalidInput("must not be empty", field="source")
     signals = {name: kept(value) for name, value in command.signals.items()}
-    ratings, reasons = rate_sample(command.signals, turn.state.settings)
+    ratings, reasons = rate_sample(command.signals, turn.state.settings, command.reasons)
     turn.emit(e.LoadSampled(turn.now, command.source, signals, ratings, reasons))
     return rate(turn)
 
@@ -50,4 +51,5 @@ def recalculate(turn: Turn) -> None:
         cause = "schedule"
     else:
         return
-    turn.emit(e.CapacityChanged(turn.now, rating, usable_units(rating, settings), cause))  # type: ignore[arg-type]
+    weight = weight_at(turn.now, settings.time_of_day, turn.state.documents.get(PROFILE))
+    turn.emit(e.CapacityChanged(turn.now, rating, usable_units(rating, settings, weight), cause))  # type: ignore[arg-type]

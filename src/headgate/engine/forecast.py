@@ -1,0 +1,69 @@
+"""Forecasting beside the work: what happens teaches the predictor, and some of the jobs that wait are bet upon.
+
+Everybody who asks gets an estimate. Those that are held against what happens are a sample, two a second at most, so
+that a flood of submissions pays nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from headgate.core import events as e
+from headgate.core.job import JobSpec
+from headgate.core.predict import Predictor
+from headgate.core.state import State
+from headgate.core.states import JobState
+from headgate.engine.writer import Writer
+from headgate.ports import EndedJob
+
+EVERY = 1_000
+"""Milliseconds between two rounds of statements."""
+AT_ONCE = 2
+_CANDIDATES = 64
+_WARM = 2_000
+_spec = msgspec.msgpack.Decoder(JobSpec).decode
+
+
+class Forecast:
+    """Watches a writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.predictor = Predictor()
+        self._writer = writer
+        self._candidates: deque[str] = deque(maxlen=_CANDIDATES)
+        self._next_round = 0
+        writer.observers.append(self.observe)
+
+    def warm(self, ends: Iterable[EndedJob]) -> None:
+        """Learn run times from jobs that ended before this engine was opened."""
+        for job, end in ends:
+            if end.state == JobState.COMPLETED and end.started_at is not None:
+                self.predictor.ran(_spec(job.spec).kind.type, end.ended_at - end.started_at)
+
+    def observe(self, events: list[e.Event], state: State) -> None:
+        """Learn from events; then state when some of those that wait will start."""
+        if state.predictor is not self.predictor:  # a state that was just rebuilt
+            state.predictor = self.predictor
+            self.warm(self._writer.store.recent_ends(_WARM))
+        if self._candidates and state.now >= self._next_round:
+            self._next_round = state.now + EVERY
+            for _ in range(min(AT_ONCE, len(self._candidates))):
+                self.predictor.state(state, self._candidates.popleft(), state.now)
+        for event in events:
+            self._learn(event, state)
+
+    def _learn(self, event: e.Event, state: State) -> None:
+        match event:
+            case e.JobSubmitted():
+                self._candidates.append(event.id)
+            case e.LeaseGranted():
+                self.predictor.started(event.job_id, event.at)
+            case e.JobCompleted():
+                job = state.jobs[event.job_id]
+                if job.settled is not None and job.settled.started_at is not None:
+                    self.predictor.ran(job.kind.of.type, event.at - job.settled.started_at)
+            case e.JobCancelled() | e.DependencyFailed() | e.DeadlineMissed():
+                self.predictor.forget(event.id)
