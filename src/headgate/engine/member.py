@@ -155,7 +155,7 @@ class Member:
             engine = self._open_owner()
         except StoreOwned:
             return None
-        self._server = LocalServer(engine, self._socket)
+        self._server = LocalServer(engine, self._socket, engine.hung_up)
         self._server.start()
         return engine
 
