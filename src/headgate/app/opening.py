@@ -19,6 +19,7 @@ from headgate.core.errors import InvalidInput
 from headgate.core.settings import Settings
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.member import Member
+from headgate.engine.shared import SharedEngine
 from headgate.ports import Clock, Ids
 from headgate.worker.link import Link
 
@@ -67,7 +68,8 @@ class EmbeddedHome:
         with self._lock:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="headgate-")
-                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock")
+                hung_up = self._face.hung_up if isinstance(self._face, SharedEngine) else None
+                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock", hung_up)
                 self._server.start()
             return f"{SOCKET}{self._folder.name}/engine.sock"
 

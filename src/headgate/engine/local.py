@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -53,8 +53,10 @@ class Face(Protocol):
 class LocalServer:
     """Serves an engine on a Unix socket, a thread for each connection: they share the engine's commits."""
 
-    def __init__(self, engine: Face, path: Path) -> None:
+    def __init__(self, engine: Face, path: Path, on_hang_up: Callable[[str], None] | None = None) -> None:
+        """`on_hang_up` is called with the worker that spoke on a connection, when the connection has ended."""
         self._engine = engine
+        self._on_hang_up = on_hang_up
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._bound: os.stat_result | None = None
@@ -107,19 +109,25 @@ class LocalServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        workers: set[str] = set()
         try:
             while (frame := wire.receive(connection)) is not None:
-                wire.send(connection, self._answer(frame))
+                wire.send(connection, self._answer(frame, workers))
         except OSError:  # the caller is gone; what it asked for stands
             return
         finally:
             with self._lock:
                 self._connections.discard(connection)
             connection.close()
+            if self._on_hang_up is not None:
+                for worker_id in workers:
+                    self._on_hang_up(worker_id)
 
-    def _answer(self, frame: bytes) -> bytes:
+    def _answer(self, frame: bytes, workers: set[str]) -> bytes:
         try:
             request = wire.decode_request(frame)
+            if isinstance(request, Work):
+                workers.add(request.worker_id)
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
             if isinstance(request, Work):

@@ -164,7 +164,7 @@ class Member:
         except StoreOwned as error:
             self._held_by = str(error)
             return None
-        server = LocalServer(engine, self._socket)
+        server = LocalServer(engine, self._socket, engine.hung_up)
         try:
             server.start()
         except BaseException:

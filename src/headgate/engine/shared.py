@@ -207,6 +207,14 @@ class SharedEngine:
                 if spec is not None:
                     self._register(spec, pull=True)
 
+    def hung_up(self, worker_id: str) -> None:
+        """A connection of a worker has ended: it is given nothing until it speaks again."""
+        with self._turn:
+            worker = self.writer.state.workers.get(worker_id) if self.writer.stopped is None else None
+            if worker is not None and worker.status == "ready" and not worker.spec.pull:
+                self._register(worker.spec, pull=True)
+                self._drain()
+
     def _register(self, spec: WorkerSpec, *, pull: bool) -> None:
         command = c.RegisterWorker(msgspec.structs.replace(spec, pull=pull))
         self.writer.accept(command, self.clock.now(), lambda _: None)
