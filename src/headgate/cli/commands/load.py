@@ -12,7 +12,7 @@ from headgate.cli.output import emit, paint, pairs, table
 
 EXAMPLES = """
 headgate load              as the server rates it
-headgate load --here       this machine's signals, without a server
+headgate load --here       the signals of this machine, without a server
 """
 
 
