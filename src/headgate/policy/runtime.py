@@ -19,7 +19,7 @@ from headgate.policy.deltas import Answer, Delta, Question, decode_answer, encod
 MAX_SOURCE_BYTES = 1 << 20
 PLATFORM, USER = "platform", "user"
 _PARTS = (
-    *("codec", "views", "queue", "mirror", "fleet", "helpers", "victims", "effects"),
+    *("codec", "views", "queue", "mirror", "fleet", "helpers", "timeline", "victims", "effects"),
     *("sandbox", "speech", "policies", "asking", "deltas"),
 )
 
