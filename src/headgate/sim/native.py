@@ -8,13 +8,16 @@ from typing import Any
 
 from headgate.core import events as e
 from headgate.core.actions import Action, Dispatch
-from headgate.core.check import no_units, over_quota
+from headgate.core.check import over_quota
 from headgate.core.commands import Command, Scheduled
 from headgate.core.ordering import Note, first_fit
 from headgate.core.state import State
 
-_COMING = (e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched)
-_BACK = (e.AttemptFailed, e.LeaseExpired, e.LeaseReleased)
+_LINES_UP: dict[type[e.Event], str] = {
+    **dict.fromkeys((e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched), "id"),
+    **dict.fromkeys((e.AttemptFailed, e.LeaseExpired, e.LeaseReleased), "job_id"),
+}
+"""Events after which a job may be ready, and the field that names it."""
 
 
 class StrictFcfs:
@@ -26,16 +29,10 @@ class StrictFcfs:
     def observe(self, events: Sequence[e.Event], state: State) -> None:
         """Let jobs line up as they become ready."""
         for event in events:
-            kind = type(event)
-            if kind in _COMING:
-                self._line_up(event.id, state)  # type: ignore[attr-defined]  # all of them have an id
-            elif kind in _BACK:
-                self._line_up(event.job_id, state)  # type: ignore[attr-defined]
-
-    def _line_up(self, job_id: str, state: State) -> None:
-        job = state.jobs.get(job_id)
-        if job is not None and job.ready:
-            heappush(self._line, (job.seq, job_id))
+            field = _LINES_UP.get(type(event))
+            job = state.jobs.get(getattr(event, field)) if field is not None else None
+            if job is not None and job.ready:
+                heappush(self._line, (job.seq, job.id))
 
     def propose(self, state: State, now: int) -> list[Action]:
         """The head of the queue, if it fits."""
@@ -48,7 +45,7 @@ class StrictFcfs:
         else:
             return []
         shape = job.kind.bucket.shape
-        if shape.units > state.load.usable - state.leased_units or no_units(state, shape.units, now) is not None:
+        if shape.units > state.usable_units(now) - state.leased_units:
             return []
         if over_quota(state.tenants[job.kind.of.tenant], shape) is not None:
             return []

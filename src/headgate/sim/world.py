@@ -25,7 +25,7 @@ from headgate.core.ordering import Decider, Policy
 from headgate.core.state import State
 from headgate.core.states import JobState
 from headgate.engine.writer import moved_on
-from headgate.sim.cluster import Cluster, simulated
+from headgate.sim.cluster import FOREVER, Cluster, simulated
 from headgate.sim.life import Life, fate
 from headgate.sim.records import Counts, JobRecord, OnGrant, OnJob, OnSample, Sample, nobody
 from headgate.sim.workloads.model import SimJob
@@ -34,6 +34,7 @@ R = TypeVar("R")
 Ties = Literal["ends-first", "submissions-first"]
 _ENDS, _CLUSTER, _WAKE = 0, 1, 2
 _FORGET_EVERY = 256
+_NEVER = FOREVER // 2
 _PATIENCE = 10_000
 """So many instants may pass without a job starting or ending while nothing runs; then the rest is stuck."""
 _AGE_EVERY = 60
@@ -82,6 +83,8 @@ class World:
         self._gone: dict[str, JobState] = {}
         """How jobs ended that the core has forgotten, where jobs depend on others."""
         self._linked = False
+        self._due = False
+        """Whether a timer of the core may be due at the instant that comes next."""
         self._ended = 0
         self._quiet = 0
         self._react: dict[type[e.Event], Callable[[Any], None]] = {
@@ -127,15 +130,16 @@ class World:
         if self._upcoming is not None and (at is None or self._upcoming.at < at):
             at = self._upcoming.at
         soonest = self.state.soonest_timer()
-        if soonest is not None and (at is None or soonest <= at):
+        self._due = soonest is not None and soonest < _NEVER and (at is None or soonest <= at)
+        if self._due:
             due = self.state.next_timer()
-            if due is not None and (at is None or due < at) and due < 2**50:
+            if due is not None and (at is None or due < at):
                 return max(due, self.now)
         return at
 
     def _instant(self, at: int) -> None:
         heap = self._heap
-        self._pass_time(at)
+        self._pass_time()
         while heap and heap[0][0] == at:
             _, _, _, act, what = heappop(heap)
             act(what)
@@ -149,7 +153,7 @@ class World:
         A job that ends exactly at its estimated end counts as gone from the beginning of the instant; a submission
         that does not fit by itself causes no cycle.
         """
-        self._pass_time(at)
+        self._pass_time()
         due = []
         while self._heap and self._heap[0][0] == at:
             due.append(heappop(self._heap))
@@ -174,10 +178,9 @@ class World:
         estimate = life.job.spec.kind.estimated_duration if life is not None else None
         return life is not None and estimate is not None and life.started_at + estimate <= at
 
-    def _pass_time(self, at: int) -> None:
+    def _pass_time(self) -> None:
         """Tick where a timer is due, and now and then to forget what ended."""
-        soonest = self.state.soonest_timer()
-        if (soonest is not None and soonest <= at) or self._ended >= _FORGET_EVERY:
+        if self._due or self._ended >= _FORGET_EVERY:
             self._ended = 0
             self._tell(c.Tick())
 
