@@ -11,7 +11,7 @@ from headgate.core.actions import Action, Dispatch
 from headgate.core.check import over_quota
 from headgate.core.commands import Command, Scheduled
 from headgate.core.ordering import Note, first_fit
-from headgate.core.state import State
+from headgate.core.state import Job, State
 
 _LINES_UP: dict[type[e.Event], str] = {
     **dict.fromkeys((e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched), "id"),
@@ -36,13 +36,8 @@ class StrictFcfs:
 
     def propose(self, state: State, now: int) -> list[Action]:
         """The head of the queue, if it fits."""
-        line = self._line
-        while line:
-            job = state.jobs.get(line[0][1])
-            if job is not None and job.ready:
-                break
-            heappop(line)
-        else:
+        job = self._first(state)
+        if job is None:
             return []
         shape = job.kind.bucket.shape
         if shape.units > state.usable_units(now) - state.leased_units:
@@ -53,6 +48,15 @@ class StrictFcfs:
             return [Dispatch(job.id)]
         worker, _ = first_fit(state, shape, now)
         return [] if worker is None else [Dispatch(job.id, worker.id)]
+
+    def _first(self, state: State) -> Job | None:
+        line = self._line
+        while line:
+            job = state.jobs.get(line[0][1])
+            if job is not None and job.ready:
+                return job
+            heappop(line)
+        return None
 
     def disposed(self, _scheduled: Scheduled, _now: int) -> list[Note | Command[Any]]:
         """Nothing to keep."""

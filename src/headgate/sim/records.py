@@ -59,10 +59,18 @@ class Counts(msgspec.Struct):
     """Jobs that were still waiting when nothing could happen any more."""
 
 
+class Grant(NamedTuple):
+    """A decision that held: who got what, when, and the policy's reason."""
+
+    at: int
+    job_id: str
+    worker_id: str
+    reason: str
+
+
 OnJob = Callable[[JobRecord], object]
 OnSample = Callable[[Sample], object]
-OnGrant = Callable[[int, str, str], object]
-"""Time, job and worker of every grant: the decisions, for comparing."""
+OnGrant = Callable[[Grant], object]
 
 
 def nobody(*_: object) -> None:

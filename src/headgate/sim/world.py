@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeVar
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.cluster import Worker
 from headgate.core.decide import decide
 from headgate.core.errors import HeadgateError
 from headgate.core.ordering import Decider, Policy
@@ -26,19 +25,17 @@ from headgate.core.state import State
 from headgate.core.states import JobState
 from headgate.engine.writer import moved_on
 from headgate.sim.cluster import FOREVER, Cluster, simulated
+from headgate.sim.fleet import CLUSTER, ENDS, WAKE, Fleet
 from headgate.sim.life import Life, fate
-from headgate.sim.records import Counts, JobRecord, OnGrant, OnJob, OnSample, Sample, nobody
+from headgate.sim.records import Counts, Grant, JobRecord, OnGrant, OnJob, OnSample, Sample, nobody
 from headgate.sim.workloads.model import SimJob
 
 R = TypeVar("R")
 Ties = Literal["ends-first", "submissions-first"]
-_ENDS, _CLUSTER, _WAKE = 0, 1, 2
 _FORGET_EVERY = 256
 _NEVER = FOREVER // 2
 _PATIENCE = 10_000
 """So many instants may pass without a job starting or ending while nothing runs; then the rest is stuck."""
-_AGE_EVERY = 60
-"""Ageing is looked at this often in the time after which a job ages."""
 
 OnEvents = Callable[[list[e.Event], int], object]
 
@@ -79,7 +76,6 @@ class World:
         self._heap: list[tuple[int, int, int, Callable[[Any], None], Any]] = []
         self._number = 0
         self._lives: dict[str, Life] = {}
-        self._dead: set[str] = set()
         self._gone: dict[str, JobState] = {}
         """How jobs ended that the core has forgotten, where jobs depend on others."""
         self._linked = False
@@ -87,6 +83,7 @@ class World:
         """Whether a timer of the core may be due at the instant that comes next."""
         self._ended = 0
         self._quiet = 0
+        self._fleet = Fleet(self)
         self._react: dict[type[e.Event], Callable[[Any], None]] = {
             e.LeaseGranted: self._granted,
             e.JobCompleted: self._completed,
@@ -97,8 +94,8 @@ class World:
             e.DependencyFailed: self._ended_otherwise,
             e.DeadlineMissed: self._ended_otherwise,
             e.PreemptionAsked: self._asked_to_go,
-            e.WorkerWanted: self._worker_wanted,
-            e.WorkerEvicted: self._worker_evicted,
+            e.WorkerWanted: self._fleet.worker_wanted,
+            e.WorkerEvicted: self._fleet.worker_evicted,
             e.PolicyWaited: self._policy_waited,
         }
 
@@ -107,8 +104,8 @@ class World:
     def run(self) -> Counts:
         """Simulate until every job has ended, or nothing can happen any more."""
         first = self._upcoming
-        self.now = first.at if first is not None else 0
-        self._furnish()
+        self.now = self._sample_at = first.at if first is not None else 0
+        self._fleet.furnish()
         step = self._instant if self._ties == "ends-first" else self._instant_sc15
         while True:
             at = self._next()
@@ -172,8 +169,8 @@ class World:
 
     def _is_exact(self, entry: tuple[int, int, int, Callable[[Any], None], Any]) -> bool:
         at, rank, _, _, what = entry
-        if rank != _ENDS:
-            return rank == _CLUSTER
+        if rank != ENDS:
+            return rank == CLUSTER
         life = self._lives.get(what[2])
         estimate = life.job.spec.kind.estimated_duration if life is not None else None
         return life is not None and estimate is not None and life.started_at + estimate <= at
@@ -182,7 +179,7 @@ class World:
         """Tick where a timer is due, and now and then to forget what ended."""
         if self._due or self._ended >= _FORGET_EVERY:
             self._ended = 0
-            self._tell(c.Tick())
+            self.tell(c.Tick())
 
     def _cycle(self) -> None:
         """Ask the policy as the engine does: until it waits, or nothing of what it proposes holds."""
@@ -194,13 +191,13 @@ class World:
             actions = self.policy.propose(state, now)
             if not actions:
                 return
-            scheduled = self._tell(c.Schedule(tuple(actions)))
+            scheduled = self.tell(c.Schedule(tuple(actions)))
             if scheduled.refused:
                 self._note_refusals(scheduled)
             if self._disposed is not None:
                 for wish in self._disposed(scheduled, now):
                     if isinstance(wish, c.Command):
-                        self._tell(wish)
+                        self.tell(wish)
             if not moved_on(actions, scheduled):
                 return
 
@@ -211,7 +208,7 @@ class World:
             code = str(type(refusal.reason).__struct_config__.tag)
             by_code[code] = by_code.get(code, 0) + 1
 
-    def _tell(self, command: c.Command[R]) -> R:
+    def tell(self, command: c.Command[R]) -> R:
         """Give the core a command; the policy and the world hear what came of it."""
         outcome = decide(self.state, command, self.now, self._chance)
         events = outcome.events
@@ -227,22 +224,21 @@ class World:
                 reaction(event)
         return outcome.reply
 
-    def _later(self, at: int, rank: int, act: Callable[[Any], None], what: Any) -> None:
+    def later(self, at: int, rank: int, act: Callable[[Any], None], what: Any) -> None:
+        """Have something happen at a time; at one instant, lower ranks come first."""
         self._number += 1
         heappush(self._heap, (at, rank, self._number, act, what))
 
     def _look(self, until: int) -> None:
-        """Tell how things stood at the last moment before `until` at which a look was due, and at the first."""
-        every = self._sample_every
-        if self._sample_at < self.now:
-            self._sample_at = self.now
-        first, last = self._sample_at, until - 1 - (until - 1 - self._sample_at) % every
-        state = self.state
+        """How things stand until `until`: told at the first and at the last moment of that time at which it is due."""
+        first, every, state = self._sample_at, self._sample_every, self.state
+        if first >= until or self._on_sample is None:
+            return
+        last = first + (until - 1 - first) // every * every
         for at in dict.fromkeys((first, last)):
-            if self._on_sample is not None and at < until:
-                free = state.usable_units(self.now)
-                self._on_sample(Sample(at, state.depth, len(state.leases), state.leased_units, free))
-                self._sample_at = at + every
+            usable = state.usable_units(self.now)
+            self._on_sample(Sample(at, state.depth, len(state.leases), state.leased_units, usable))
+        self._sample_at = last + every
 
     # -- arrivals -----------------------------------------------------------------------------------------------
 
@@ -261,7 +257,7 @@ class World:
             self._lives[job.id] = Life(job, self.now)
             self._linked = self._linked or bool(job.spec.dependencies)
         try:
-            self._tell(c.Submit(tuple([c.NewJob(job.id, job.spec) for job in jobs]), self._gone))
+            self.tell(c.Submit(tuple([c.NewJob(job.id, job.spec) for job in jobs]), self._gone))
         except HeadgateError:
             if len(jobs) > 1:
                 for job in jobs:
@@ -279,13 +275,13 @@ class World:
         self.counts.grants += 1
         life = self._lives[event.job_id]
         if self._on_grant is not None:
-            self._on_grant(self.now, event.job_id, event.worker_id or "")
-        if event.worker_id in self._dead:
+            self._on_grant(Grant(self.now, event.job_id, event.worker_id or "", event.reason))
+        if event.worker_id in self._fleet.dead:
             return
         delay = self.cluster.delays.start
         what = (event.lease_id, event.token, event.job_id)
         if delay:
-            self._later(self.now + delay, _CLUSTER, self._start, what)
+            self.later(self.now + delay, CLUSTER, self._start, what)
         else:
             life.worker = event.worker_id or ""
             self._start(what)
@@ -293,35 +289,35 @@ class World:
     def _start(self, what: tuple[str, int, str]) -> None:
         lease_id, token, job_id = what
         lease = self.state.leases.get(lease_id)
-        if lease is None or lease.worker_id in self._dead:
+        if lease is None or lease.worker_id in self._fleet.dead:
             return
         life = self._lives[job_id]
         life.start(self.now, lease.worker_id or "")
-        self._tell(c.Start(lease_id, token))
+        self.tell(c.Start(lease_id, token))
         lasts, fails = fate(life, self.seed, self.cluster.faults.job_failure)
-        self._later(self.now + lasts, _ENDS, self._fail if fails else self._complete, what)
+        self.later(self.now + lasts, ENDS, self._fail if fails else self._complete, what)
 
     def _holds(self, lease_id: str) -> bool:
         lease = self.state.leases.get(lease_id)
-        return lease is not None and lease.worker_id not in self._dead
+        return lease is not None and lease.worker_id not in self._fleet.dead
 
     def _complete(self, what: tuple[str, int, str]) -> None:
         if self._holds(what[0]):
-            self._tell(c.Complete(what[0], what[1]))
+            self.tell(c.Complete(what[0], what[1]))
 
     def _fail(self, what: tuple[str, int, str]) -> None:
         if self._holds(what[0]):
-            self._tell(c.Fail(what[0], what[1], e.Failure("simulated", "the attempt fails in this world")))
+            self.tell(c.Fail(what[0], what[1], e.Failure("simulated", "the attempt fails in this world")))
 
     def _asked_to_go(self, event: e.PreemptionAsked) -> None:
         self.counts.preemptions += 1
         token = self.state.leases[event.lease_id].token
         at = min(self.now + self.cluster.delays.let_go, event.fence_at)
-        self._later(at, _CLUSTER, self._let_go, (event.lease_id, token, event.job_id))
+        self.later(at, CLUSTER, self._let_go, (event.lease_id, token, event.job_id))
 
     def _let_go(self, what: tuple[str, int, str]) -> None:
         if self._holds(what[0]):
-            self._tell(c.Release(what[0], what[1]))
+            self.tell(c.Release(what[0], what[1]))
 
     # -- how jobs end -------------------------------------------------------------------------------------------
 
@@ -382,114 +378,6 @@ class World:
             )
         )
 
-    # -- the cluster --------------------------------------------------------------------------------------------
-
-    def _furnish(self) -> None:
-        """Everything that is there before the first job."""
-        cluster = self.cluster
-        for model in cluster.models:
-            self._tell(c.SetModel(model))
-        for tenant in cluster.tenants:
-            self._tell(c.SetTenant(tenant))
-        for pool in cluster.pools:
-            self._tell(c.ReportPool(pool))
-        for spec in cluster.workers:
-            self._tell(c.RegisterWorker(spec))
-            self._plan_failure(spec.id)
-        for outage in cluster.faults.outages:
-            self._later(max(outage.at, self.now), _CLUSTER, self._die, (outage.worker, outage.lasts))
-        if cluster.load:
-            self._rate(max((busy for at, busy in cluster.load if at <= self.now), default=0.0))
-        for at, busy in cluster.load:
-            if at > self.now:
-                self._later(at, _CLUSTER, self._rate, busy)
-        self._tell(c.Tick())
-        if cluster.settings.ageing:
-            self._look_at_age(None)
-
-    def _look_at_age(self, _: None) -> None:
-        self._tell(c.Tick())
-        every = max(1, self.cluster.settings.ageing // _AGE_EVERY)
-        self._later(self.now + every, _WAKE, self._look_at_age, None)
-
-    def _rate(self, busy: float) -> None:
-        """The rest of the machine is this busy from now on; a rating falls slowly, so capacity is looked at again."""
-        settings = self.state.settings
-        threshold = settings.signals["cpu"]
-        value = threshold.low + (threshold.high - threshold.low) * busy / 10
-        self._tell(c.SampleLoad("load", {"cpu": value}))
-        for step in range(1, 1 + 20 * settings.fall_half_life // settings.recalculate):
-            self._later(self.now + step * settings.recalculate, _CLUSTER, self._let_pass, None)
-
-    def _let_pass(self, _: None) -> None:
-        self._tell(c.Tick())
-
-    def _plan_failure(self, worker_id: str) -> None:
-        faults = self.cluster.faults
-        if faults.worker_mtbf:
-            chance = random.Random(f"{self.seed}/{worker_id}/{self.counts.worker_failures}")
-            at = self.now + round(chance.expovariate(1 / faults.worker_mtbf))
-            lasts = round(chance.expovariate(1 / faults.worker_repair))
-            self._later(at, _CLUSTER, self._die, (worker_id, lasts))
-
-    def _die(self, what: tuple[str, int]) -> None:
-        """A worker dies. The engine learns of it when its leases would expire."""
-        worker_id, lasts = what
-        worker = self.state.workers.get(worker_id)
-        if worker is None or worker_id in self._dead:
-            return
-        self._dead.add(worker_id)
-        self.counts.worker_failures += 1
-        detected = self.now + self.cluster.delays.detect
-        self._later(detected, _CLUSTER, self._bury, worker_id)
-        self._later(max(self.now + lasts, detected + 1), _CLUSTER, self._revive, worker)
-
-    def _bury(self, worker_id: str) -> None:
-        if worker_id in self.state.workers:
-            self._tell(c.FailWorker(worker_id, "it died"))
-
-    def _revive(self, worker: Worker) -> None:
-        self._dead.discard(worker.id)
-        self._tell(c.RegisterWorker(worker.spec))
-        self._plan_failure(worker.id)
-
-    # -- workers for models -------------------------------------------------------------------------------------
-
-    def _worker_wanted(self, event: e.WorkerWanted) -> None:
-        self.counts.model_loads += 1
-        spec = event.spec
-        cached = spec.model_ref in self.state.pools[spec.pool].report.cached_models
-        self._later(self.now, _CLUSTER, self._occupy, (spec, 1))
-        delays = self.cluster.delays
-        self._later(self.now + (delays.load_cached if cached else delays.load_model), _CLUSTER, self._ready, spec)
-
-    def _ready(self, spec: Any) -> None:
-        slots = self.cluster.model_slots
-        self._tell(c.RegisterWorker(type(spec)(spec.id, spec.pool, slots, 0, (), spec.model_ref, spec.gpu_ids)))
-
-    def _worker_evicted(self, event: e.WorkerEvicted) -> None:
-        self.counts.evictions += 1
-        spec = self.state.workers[event.id].spec
-        self._later(self.now + self.cluster.delays.unload, _CLUSTER, self._unload, spec)
-
-    def _unload(self, spec: Any) -> None:
-        self._tell(c.RemoveWorker(spec.id, force=True))
-        self._occupy((spec, -1))
-
-    def _occupy(self, what: tuple[Any, int]) -> None:
-        """The pool reports what a model takes of its GPU, and that it has the model on disk from now on."""
-        spec, sign = what
-        report = self.state.pools[spec.pool].report
-        model = self.state.models.get(spec.model_ref)
-        vram = sign * (model.vram if model is not None else 0)
-        gpus = tuple(
-            type(gpu)(gpu.id, gpu.name, gpu.vram_total, gpu.vram_allocated + vram) if gpu.id in spec.gpu_ids else gpu
-            for gpu in report.gpus
-        )
-        cached = tuple(dict.fromkeys((*report.cached_models, spec.model_ref)))
-        changed = type(report)(report.id, report.node, report.busy, report.units, report.resources, gpus, cached)
-        self._tell(c.ReportPool(changed))
-
     def _policy_waited(self, event: e.PolicyWaited) -> None:
         if event.retry_after is not None:
-            self._later(self.now + max(1, event.retry_after), _WAKE, nobody, None)
+            self.later(self.now + max(1, event.retry_after), WAKE, nobody, None)

@@ -177,7 +177,8 @@ def parse_psplib(name: str, text: str) -> Workload:
         offered = sections["RESOURCEAVAILABILITIES"][0]
     except (KeyError, IndexError) as error:
         raise WorkloadError(f"{name} is not a single-mode project: {error} is missing") from error
-    problems, parents = Problems(), {job: [] for job in demands}  # type: dict[int, list[str]]
+    problems = Problems()
+    parents: dict[int, list[str]] = {job: [] for job in demands}
     for job, followers in successors.items():
         for follower in followers:
             if follower in parents:

@@ -1,4 +1,4 @@
-"""Workloads by formula: arrivals (Poisson, bursty, by the hour of the day) and jobs (Lublin-like, heavy tails, requests).
+"""Workloads by formula: arrivals (Poisson, bursty, by the hour of the day) and jobs (Lublin-like, heavy-tailed, LLM).
 
 Everything is drawn from one `random.Random(seed)`: the same call gives the same workload on any machine.
 """
@@ -121,7 +121,7 @@ def generate(model: str, seed: int = 0, shape: Shape | None = None, costs: Costs
     shape = shape or Shape()
     if model not in GENERATORS:
         raise InvalidInput(f"must be one of {', '.join(GENERATORS)}", field="model")
-    if shape.jobs < 0 or shape.processors < 1 or not 0 < shape.load or shape.mean_run < 1 or shape.tenants < 1:
+    if shape.jobs < 0 or shape.processors < 1 or shape.load <= 0 or shape.mean_run < 1 or shape.tenants < 1:
         raise InvalidInput("jobs, processors, load, mean_run and tenants must be positive", field="shape")
     chance = random.Random(f"{model}/{seed}")
     if model == "llm":

@@ -1,4 +1,4 @@
-"""Headgate's own open format: a header line, then one JSON object a job. Documented in `docs/reference/workloads.md`."""
+"""Headgate's own open format: a header line, then one JSON object a job (docs/reference/workloads.md)."""
 
 from __future__ import annotations
 
