@@ -42,8 +42,8 @@ class Delays(msgspec.Struct, frozen=True):
 
     start: int = 0
     """From the grant of a lease to the start of the work."""
-    let_go: int = 0
-    """From the request to make room to the release; beyond the grace period the lease is fenced off."""
+    let_go: int = 1_000
+    """From the request to make room to the release; beyond the grace period the lease is fenced off. At least 1."""
     detect: int = 30_000
     """From the death of a worker to its leases' end: the TTL of a lease."""
     load_model: int = 20_000

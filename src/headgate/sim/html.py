@@ -11,7 +11,6 @@ from headgate.sim.compare import Comparison
 from headgate.sim.results import Results, figures
 from headgate.sim.text import divergence, span, summary_rows
 
-_COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2933; --paper: #fff; --faint: #d9dee4; --soft: #6b7683; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --paper: #14181d; --faint: #2c343d; --soft: #93a0ad; } }
@@ -21,16 +20,11 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--faint); }
 th:first-child, td:first-child { text-align: left; }
-svg { width: 100%; height: auto; } .tick, .label { font: 11px system-ui, sans-serif; fill: var(--soft); }
-.label { fill: var(--ink); } .grid { stroke: var(--faint); } .zero { stroke: var(--soft); stroke-dasharray: 3 3; }
-.line { fill: none; stroke-width: 1.8; } .bar { stroke-width: 3; } .job { opacity: .85; }
-.key span { display: inline-block; margin-right: 1.2rem; } .key i { display: inline-block; width: .8rem; height: .8rem;
-  margin-right: .35rem; border-radius: 2px; } .note { color: var(--soft); }
-""" + "\n".join(
-    f".s{n}.line, .s{n}.bar {{ stroke: {colour}; }} .s{n}.job, .s{n}.dot, .key i.s{n} "
-    f"{{ fill: {colour}; background: {colour}; }}"
-    for n, colour in enumerate(_COLOURS)
-)
+svg { width: 100%; height: auto; } .note { color: var(--soft); }
+.key span { display: inline-block; margin-right: 1.2rem; }
+.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px; }
+"""
+_KEY = "".join(f".key i.s{n} {{ background: {colour}; }}" for n, colour in enumerate(svg.COLOURS))
 
 
 def report(title: str, runs: Sequence[Results], compared: Comparison | None = None) -> str:
@@ -43,7 +37,7 @@ def report(title: str, runs: Sequence[Results], compared: Comparison | None = No
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{_KEY}{svg.STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
 

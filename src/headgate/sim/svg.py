@@ -1,4 +1,4 @@
-"""Charts as SVG text: lines, steps, bars of intervals, Gantt. Colours come from the page, so both themes work."""
+"""Charts as SVG text: lines, steps, bars of intervals, Gantt. Their colours can be read on light and on dark paper."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ WIDTH, HEIGHT = 860, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 40
 _MOST_BARS = 1_500
 
+COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
+STYLE = """
+.tick, .label { font: 11px system-ui, sans-serif; fill: #7b8794; } .label { fill: #5b6773; }
+.grid { stroke: #9aa5b1; stroke-opacity: .35; } .zero { stroke: #7b8794; stroke-dasharray: 3 3; }
+.line { fill: none; stroke-width: 1.8; } .bar { stroke-width: 3; } .job { opacity: .85; }
+""" + "".join(
+    f".s{n}.line, .s{n}.bar {{ stroke: {colour}; }} .s{n}.job, .s{n}.dot {{ fill: {colour}; }}\n"
+    for n, colour in enumerate(COLOURS)
+)
 Point = tuple[float, float]
 
 
@@ -68,9 +77,14 @@ class _Frame:
 def _svg(parts: Sequence[str], title: str, height: int = HEIGHT) -> str:
     body = "".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escape(title, quote=True)}"><title>{escape(title)}</title>{body}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'role="img" aria-label="{escape(title, quote=True)}"><title>{escape(title)}</title>{body}</svg>'
     )
+
+
+def standalone(chart: str) -> str:
+    """A chart as a file of its own, with its colours."""
+    return chart.replace("<title>", f"<style>{STYLE}</style><title>", 1)
 
 
 def lines(series: Mapping[str, Sequence[Point]], title: str, x_label: str, y_label: str, *, steps: bool = False) -> str:

@@ -12,7 +12,7 @@ rule `submissions-first` is that of the SC'15 simulations: see `_Sc15`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Literal, TypeVar
 
@@ -41,7 +41,11 @@ OnEvents = Callable[[list[e.Event], int], object]
 
 
 class World:
-    """One run. `on_job` hears of every job that ended, in the order in which they ended."""
+    """One run. `on_job` hears of every job that ended, in the order in which they ended.
+
+    Of jobs that come as a stream nobody knows who will be depended on, so how each of them ended is kept: `linked=False`
+    says that nobody will be.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class World:
         on_sample: OnSample | None = None,
         sample_every: int = 0,
         on_events: OnEvents | None = None,
+        linked: bool = True,
     ) -> None:
         self.cluster = cluster
         self.state = State(simulated(cluster.settings, loaded=bool(cluster.load)))
@@ -77,8 +82,10 @@ class World:
         self._number = 0
         self._lives: dict[str, Life] = {}
         self._gone: dict[str, JobState] = {}
-        """How jobs ended that the core has forgotten, where jobs depend on others."""
-        self._linked = False
+        """How those jobs ended that others depend on: the core forgets them sooner or later."""
+        self._awaited: set[str] | None = set() if isinstance(jobs, Sequence) or not linked else None
+        if isinstance(jobs, Sequence) and self._awaited is not None:
+            self._awaited.update(parent for job in jobs for parent in job.spec.dependencies)
         self._due = False
         """Whether a timer of the core may be due at the instant that comes next."""
         self._ended = 0
@@ -255,7 +262,6 @@ class World:
         """All that arrive at once travel together; where one is refused, each goes alone."""
         for job in jobs:
             self._lives[job.id] = Life(job, self.now)
-            self._linked = self._linked or bool(job.spec.dependencies)
         try:
             self.tell(c.Submit(tuple([c.NewJob(job.id, job.spec) for job in jobs]), self._gone))
         except HeadgateError:
@@ -312,7 +318,8 @@ class World:
     def _asked_to_go(self, event: e.PreemptionAsked) -> None:
         self.counts.preemptions += 1
         token = self.state.leases[event.lease_id].token
-        at = min(self.now + self.cluster.delays.let_go, event.fence_at)
+        # Never at once: a policy that gives the room away and asks again would stop the clock.
+        at = self.now + max(1, min(self.cluster.delays.let_go, event.fence_at - self.now))
         self.later(at, CLUSTER, self._let_go, (event.lease_id, token, event.job_id))
 
     def _let_go(self, what: tuple[str, int, str]) -> None:
@@ -356,7 +363,7 @@ class World:
 
     def _end_record(self, life: Life, state: str, job_id: str | None) -> None:
         self._ended += 1
-        if self._linked and job_id is not None:
+        if job_id is not None and (self._awaited is None or job_id in self._awaited):
             self._gone[job_id] = self.state.jobs[job_id].state
         job, kind = life.job, life.job.spec.kind
         self._on_job(
