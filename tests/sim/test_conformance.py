@@ -23,7 +23,7 @@ LUA = {"fcfs": "fcfs", "sjf": "sjf", "easy": "easy-backfill", "easy_sjbf": "easy
 VECTORS = WORKLOADS / "hpc/conformance/pyss-vectors.json"
 
 
-# -- a machine of our own, by hand ------------------------------------------------------------------------------------
+# -- a machine of our own, by hand ---------------------------------------------------------------------------------
 
 SMALL = workload(
     sim_job("a", 0, 10_000, units=6),
@@ -61,7 +61,7 @@ def test_the_native_and_the_lua_first_come_first_served_decide_alike() -> None:
     assert [grant[:3] for grant in native.grants] == [grant[:3] for grant in lua.grants]
 
 
-# -- the unit vectors of pyss -------------------------------------------------------------------------------------------
+# -- the unit vectors of pyss --------------------------------------------------------------------------------------
 
 
 def vectors() -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def test_a_vector_of_pyss_ends_as_it_should(vector: dict[str, Any], policy: str)
     assert ends == {str(n): job["expect_finish"] * 1000 for n, job in enumerate(vector["jobs"])}
 
 
-# -- whole logs ---------------------------------------------------------------------------------------------------------
+# -- whole logs ----------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -161,7 +161,7 @@ def test_conservative_backfilling_lands_near_the_one_source_there_is() -> None:
     assert results.wait.mean == pytest.approx(known["avg_wait_s"], rel=0.05)
 
 
-# -- graphs ---------------------------------------------------------------------------------------------------------------
+# -- graphs --------------------------------------------------------------------------------------------------------
 
 
 def graphs(folder: str) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import re
 import xml.etree.ElementTree as ET
@@ -62,7 +63,9 @@ def test_without_keeping_jobs_the_figures_are_close_and_the_table_is_streamed() 
     made = generate("lublin", 1, Shape(jobs=150, load=0.9))
     table = io.StringIO()
     exact, close = run(made, "native:fcfs"), run(made, "native:fcfs", keep=False, table=table)
-    assert close.records == close.grants == close.series == []
+    assert not close.records
+    assert not close.grants
+    assert not close.series
     for name in ("mean", "p50", "p90", "p99", "largest"):
         assert getattr(close.wait, name) == pytest.approx(getattr(exact.wait, name), rel=0.03)
     assert len(list(csv.reader(io.StringIO(table.getvalue())))) == 151
@@ -94,7 +97,7 @@ def test_the_bootstrap_finds_a_difference_and_only_where_there_is_one() -> None:
     assert block_bootstrap([]).mean == 0
 
 
-# -- comparing ----------------------------------------------------------------------------------------------------------
+# -- comparing -----------------------------------------------------------------------------------------------------
 
 
 def test_a_comparison_names_the_first_decision_in_which_policies_part() -> None:
@@ -138,25 +141,20 @@ def test_one_policy_alone_cannot_be_compared() -> None:
 def test_a_yaml_policy_can_be_compared_with_the_platform_policy(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("""
-name: mine
-rules:
-  - name: everything
-    condition: always
-    action:
-      type: use
-      policy: platform-scheduler
+scheduler:
+  name: mine
+  rules:
+    - name: all
+      condition: always
+      action:
+        use: platform-scheduler
 """)
-    text = path.read_text()
-    if "type: use" in text:  # the schema is that of the templates; take one of those, which is kept valid elsewhere
-        path.write_text(
-            "name: mine\nversion: 1.0.0\nrules:\n  - name: all\n    when: always\n    then: {use: platform-scheduler}\n"
-        )
     compared = compare(TWO, ["platform", path])
     assert compared.policies == ["platform", "mine"]
     assert compared.differences[0].divergence is None
 
 
-# -- what if --------------------------------------------------------------------------------------------------------------
+# -- what if -------------------------------------------------------------------------------------------------------
 
 
 def test_twice_the_machine_and_half_the_load_both_shorten_the_wait() -> None:
@@ -181,7 +179,7 @@ def test_clusters_grow_shrink_and_lose_pools() -> None:
             wrong()
 
 
-# -- reports --------------------------------------------------------------------------------------------------------------
+# -- reports -------------------------------------------------------------------------------------------------------
 
 
 def test_the_report_is_one_page_that_needs_nothing_else(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_names_are_escaped_in_reports(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     compare_report(path, compare(evil, ["fcfs", "sjf"]))
     page = path.read_text()
-    assert not re.search(r"<[biu]>", page)
+    assert not re.search(r"<b>&|<i>|<u>", page)
 
 
 def test_an_empty_workload_has_results_and_a_report(tmp_path: Path) -> None:
@@ -216,7 +214,7 @@ def test_an_empty_workload_has_results_and_a_report(tmp_path: Path) -> None:
 def test_the_table_of_jobs_is_written_as_csv(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     write_csv(run(TWO, "fcfs"), path)
-    rows = list(csv.DictReader(path.open()))
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [(row["job_id"], row["started_s"], row["wait_s"]) for row in rows] == [
         ("a", "0.0", "0.0"),
         ("b", "20.0", "15.0"),
@@ -225,11 +223,11 @@ def test_the_table_of_jobs_is_written_as_csv(tmp_path: Path) -> None:
 
 def test_parquet_is_written_or_says_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "jobs.parquet"
-    try:
-        write_parquet(run(TWO, "fcfs"), path)
-    except InvalidInput as error:
-        assert "pyarrow" in str(error)
+    if importlib.util.find_spec("pyarrow") is None:
+        with pytest.raises(InvalidInput, match="pyarrow"):
+            write_parquet(run(TWO, "fcfs"), path)
     else:
+        write_parquet(run(TWO, "fcfs"), path)
         assert path.read_bytes()[:4] == b"PAR1"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 
@@ -29,7 +30,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-# -- SWF ----------------------------------------------------------------------------------------------------------------
+# -- SWF -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_record_of_a_log_becomes_a_job(tmp_path: Path) -> None:
@@ -49,14 +50,14 @@ def test_whatever_is_wrong_in_a_log_is_counted_with_its_line(tmp_path: Path) -> 
         "; MaxProcs: 64",
         GOOD,
         "2 10 -1 100",
-        GOOD.replace("1 10", "3 x"),
-        GOOD.replace("1 10 -1 100", "4 10 -1 -1"),
-        GOOD.replace("4 -1 -1 8", "-1 -1 -1 -1").replace("1 10", "5 10"),
-        GOOD.replace("8 200", "65 200").replace("1 10", "6 10"),
-        GOOD.replace("8 200", "8 -1").replace("1 10", "7 10"),
-        GOOD.replace("8 200", "8 50").replace("1 10", "8 10"),
+        GOOD.replace("1 10", "3 x", 1),
+        GOOD.replace("1 10 -1 100", "4 10 -1 -1", 1),
+        GOOD.replace("4 -1 -1 8", "-1 -1 -1 -1").replace("1 10", "5 10", 1),
+        GOOD.replace("8 200", "65 200").replace("1 10", "6 10", 1),
+        GOOD.replace("8 200", "8 -1").replace("1 10", "7 10", 1),
+        GOOD.replace("8 200", "8 50").replace("1 10", "8 10", 1),
         GOOD,
-        GOOD.replace("1 10", "9 -5"),
+        GOOD.replace("1 10", "9 -5", 1),
     ]
     found = read_workload(written(tmp_path, "log.swf", "\n".join(lines)))
     lines_of = {kind: [problem.line for problem in kept] for kind, kept in found.problems.found.items()}
@@ -89,7 +90,7 @@ def test_every_record_of_a_real_log_is_a_job_or_a_problem(name: str) -> None:
     assert "fields" not in found.problems.counts
 
 
-# -- the other formats --------------------------------------------------------------------------------------------------
+# -- the other formats ---------------------------------------------------------------------------------------------
 
 
 def test_requests_take_the_time_of_their_tokens(tmp_path: Path) -> None:
@@ -110,7 +111,8 @@ def test_prefixes_that_come_again_are_hits(tmp_path: Path) -> None:
 
 
 def test_gangs_and_pods_ask_for_gpus(tmp_path: Path) -> None:
-    text = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,8,66.0,vc\n2017-10-09 07:01:00,0,1,0,vc\n"
+    head = "timestamp,duration,num_gpus,gpu_time,cluster"
+    text = f"{head}\n2017-10-09 07:01:55,66.0,8,66.0,vc\n2017-10-09 07:01:00,0,1,0,vc\n"
     gang = read_workload(written(tmp_path, "philly.csv", text))
     assert [(job.run, job.spec.kind.units, job.spec.kind.tenant) for job in gang.jobs] == [(66_000, 8, "vc")]
     assert gang.problems.found["never ran"][0].line == 3
@@ -176,7 +178,7 @@ def test_what_is_no_workload_at_all_is_an_error(tmp_path: Path, name: str, text:
 
 
 def test_files_that_are_not_there_or_cut_off_are_errors_that_name_them(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="gone.swf"):
+    with pytest.raises(WorkloadError, match=r"gone\.swf"):
         read_workload(tmp_path / "gone.swf")
     cut = tmp_path / "cut.swf.gz"
     cut.write_bytes(gzip.compress(GOOD.encode() * 100)[:-20])
@@ -192,8 +194,8 @@ def test_the_traces_have_the_published_size() -> None:
     hits = prefix_hits(mooncake)
     assert (round(hits.blocks * 100, 2), round(hits.tokens * 100, 2)) == (36.64, 37.36)
     tokens = [msgspec.json.decode(job.spec.attributes) for job in mooncake.jobs]
-    assert (len(tokens), round(mean(t["input_tokens"] for t in tokens)), round(mean(t["output_tokens"] for t in tokens))) \
-        == (12031, 12035, 343)  # fmt: skip
+    means = [round(mean(t[name] for t in tokens)) for name in ("input_tokens", "output_tokens")]
+    assert (len(tokens), *means) == (12031, 12035, 343)
     azure = read_workload(WORKLOADS / "llm/AzureLLMInferenceTrace_conv.csv.gz")
     tokens = [msgspec.json.decode(job.spec.attributes) for job in azure.jobs]
     assert round(mean(t["input_tokens"] for t in tokens), 1) == 1154.7
@@ -213,7 +215,7 @@ def test_the_gpu_traces_are_read_whole() -> None:
     assert len(read_psplib(WORKLOADS / "dag/psplib/j30.tar.gz", "j301_1.sm")) == 32
 
 
-# -- our own format -----------------------------------------------------------------------------------------------------
+# -- our own format ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", GENERATORS)
@@ -241,7 +243,7 @@ def test_bad_lines_of_our_own_format_are_told_and_a_bad_header_is_an_error(tmp_p
         read_jsonl(written(tmp_path, "h.jsonl", '{"name": 3}'))
 
 
-# -- generators -----------------------------------------------------------------------------------------------------------
+# -- generators ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", GENERATORS)
@@ -276,7 +278,7 @@ def test_generated_load_is_about_what_was_asked_for(model: str) -> None:
 def test_a_burst_is_burstier_than_poisson() -> None:
     def spread(model: str) -> float:
         times = [job.at for job in generate(model, 2, Shape(jobs=3_000)).jobs]
-        gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(times)]
         middle = mean(gaps)
         return mean((gap - middle) ** 2 for gap in gaps) / middle**2
 

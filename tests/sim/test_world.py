@@ -50,7 +50,7 @@ def by_id(results: Results) -> dict[str, JobRecord]:
     return {record.id: record for record in results.records}
 
 
-# -- determinism ----------------------------------------------------------------------------------------------------
+# -- determinism ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", ["platform", "native:first-fit", "easy-backfill"])
@@ -99,7 +99,7 @@ def test_every_job_ends_once_and_the_state_stays_sound(seed: int, policy: str, f
     assert all(record.started is None or record.submitted <= record.started <= record.ended for record in ended)
 
 
-# -- time and size ----------------------------------------------------------------------------------------------------
+# -- time and size -------------------------------------------------------------------------------------------------
 
 
 def test_memory_does_not_grow_with_the_jobs_that_ended() -> None:
@@ -158,7 +158,7 @@ def test_a_foreign_policy_that_fails_is_replaced_by_the_platform_policy_and_coun
     assert results.counts.policy_failures == {"error": 1}
 
 
-# -- troubles -----------------------------------------------------------------------------------------------------------
+# -- troubles ------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_dead_worker_ran_is_run_again_elsewhere_after_its_leases_would_have_expired() -> None:
@@ -200,10 +200,10 @@ def test_a_high_job_makes_a_background_job_let_go_and_a_checkpoint_keeps_its_wor
         assert by_id(results)["urgent"].started == 22_000
         record = by_id(results)[job.id]
         assert (record.preemptions, record.ended) == (1, end)
-    assert {HIGH, BACKGROUND} == {record.job_class for record in results.records}
+        assert {HIGH, BACKGROUND} == {record.job_class for record in results.records}
 
 
-# -- the cluster ----------------------------------------------------------------------------------------------------------
+# -- the cluster ---------------------------------------------------------------------------------------------------
 
 
 def test_workers_for_models_are_loaded_when_wanted_and_evicted_when_others_are() -> None:
@@ -256,9 +256,9 @@ def test_ageing_lifts_a_job_that_waited_too_long() -> None:
     jobs += [sim_job(f"n{n:03}", n * 1_000, 1_000) for n in range(100)]
     given_jobs = workload(*sorted(jobs, key=lambda job: job.at))
     plain, aged = (
-        by_id(run(given_jobs, "native:first-fit", msgspec.structs.replace(machine(1), settings=sim_settings(total_units=1, ageing=age))))
+        by_id(run(given_jobs, "native:first-fit", Cluster(sim_settings(total_units=1, ageing=age), (WorkerSpec("w"),))))
         for age in (0, 20_000)
-    )  # fmt: skip
+    )
     assert (plain["low"].started or 0) >= 100_000
     assert (aged["low"].started or 0) < 50_000
 

@@ -67,16 +67,25 @@ def compare(
         raise InvalidInput("at least two are needed to compare", field="policies")
     if not seeds:
         raise InvalidInput("at least one is needed", field="seeds")
-    runs: dict[str, list[Results]] = {}
+    rows: list[list[Results]] = [[] for _ in policies]
     for seed in seeds:
         given = workload if isinstance(workload, Workload) else workload(seed)
-        for number, policy in enumerate(policies):
-            results = run(given, policy, cluster, seed=seed, ties=ties)
-            name = results.policy if results.policy not in runs or seed != seeds[0] else f"{results.policy} ({number})"
-            results.policy = name
-            runs.setdefault(name, []).append(results)
+        for row, policy in zip(rows, policies, strict=True):
+            row.append(run(given, policy, cluster, seed=seed, ties=ties))
+    runs = _named(rows)
     names = list(runs)
     return Comparison(names, runs, [difference(runs[names[0]], runs[name]) for name in names[1:]])
+
+
+def _named(rows: list[list[Results]]) -> dict[str, list[Results]]:
+    """Runs by policy; two of the same name are told apart by their place."""
+    runs: dict[str, list[Results]] = {}
+    for place, row in enumerate(rows):
+        name = row[0].policy if row[0].policy not in runs else f"{row[0].policy} ({place})"
+        for results in row:
+            results.policy = name
+        runs[name] = row
+    return runs
 
 
 def difference(baseline: Sequence[Results], other: Sequence[Results]) -> Difference:

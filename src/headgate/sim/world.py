@@ -43,8 +43,8 @@ OnEvents = Callable[[list[e.Event], int], object]
 class World:
     """One run. `on_job` hears of every job that ended, in the order in which they ended.
 
-    Of jobs that come as a stream nobody knows who will be depended on, so how each of them ended is kept: `linked=False`
-    says that nobody will be.
+    Of jobs that come as a stream nobody knows who will be depended on, so how each of them ended is kept;
+    `linked=False` says that nobody will be.
     """
 
     def __init__(
