@@ -305,7 +305,11 @@ class Store(Protocol):
     """What to call it in messages: the path or address without secrets."""
 
     def open(self) -> Mark:
-        """Become the owner: check the content, migrate it, raise the epoch."""
+        """Become the owner: check the content, migrate it, raise the epoch.
+
+        After a failed commit the owner opens anew, without closing: nobody else gets in between, and history
+        questions are answered meanwhile as far as the disk allows.
+        """
         ...
 
     def live_jobs(self) -> Iterator[LiveJob]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.errors import IdempotencyConflict, StaleLease, UnknownDependency
+from headgate.core.errors import DuplicateJob, IdempotencyConflict, StaleLease, UnknownDependency
 from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings
 from headgate.core.states import JobState
@@ -252,6 +253,32 @@ def test_jobs_that_memory_has_forgotten_still_count(make_writer: MakeWriter, clo
     assert reply == c.Submitted(("done",), (False,))
     with pytest.raises(IdempotencyConflict):
         caller.submit("other", idempotency_key="k", units=3)
+
+
+def test_only_ids_as_old_as_what_was_forgotten_are_looked_up_in_the_store(
+    make_writer: MakeWriter, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = make_writer(Settings(fixed_busy=0, retain_finished=1))
+    caller = Caller(writer, clock)
+    caller.submit("b", "c", "x")
+    for name in "bc":
+        caller.run(c.Cancel(name))
+    caller.run(c.Tick())
+    assert "b" not in writer.state.jobs
+    asked: list[list[str]] = []
+    states_of = writer.store.states_of
+
+    def spy(job_ids: Iterable[str]) -> dict[str, JobState]:
+        asked.append(list(job_ids))
+        return states_of(asked[-1])
+
+    monkeypatch.setattr(writer.store, "states_of", spy)
+    caller.submit("d")  # before "x", but after all that was forgotten
+    assert asked == []
+    caller.submit("a")
+    with pytest.raises(DuplicateJob, match="'b'"):
+        caller.submit("b")
+    assert asked == [["a"], ["b"]]
 
 
 def test_a_job_that_ends_and_is_forgotten_in_one_round_is_still_written(

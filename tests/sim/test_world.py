@@ -84,7 +84,7 @@ def test_every_job_ends_once_and_the_state_stays_sound(seed: int, policy: str, f
     ]  # fmt: skip
     trouble = Faults(job_failure=0.3, worker_mtbf=200_000, worker_repair=20_000) if faults else Faults()
     cluster = Cluster(
-        sim_settings(total_units=16, preemption=False),
+        sim_settings(total_units=16),
         tuple(WorkerSpec(f"w{n}", slots=3) for n in range(3)),
         faults=trouble,
     )

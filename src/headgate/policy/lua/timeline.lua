@@ -2,7 +2,7 @@
 -- in it; they are promises of the policy to itself, forgotten with the cycle. A job that is past its predicted end may end at any
 -- moment; one that nobody can predict holds what it has for ever.
 local hg = ...
-local views, mirror, fleet, helpers = hg.views, hg.mirror, hg.fleet, hg.helpers
+local views, mirror, fleet, fitting, helpers = hg.views, hg.mirror, hg.fleet, hg.fitting, hg.helpers
 
 local sort, huge, max, insert = table.sort, math.huge, math.max, table.insert
 local FEW = 128
@@ -121,7 +121,7 @@ local function serves(slot, rec)
   if public.status ~= "ready" and public.status ~= "busy" then return false end
   local held, wanted = fleet.resolve(public.model_ref), mirror.columns.model_ref[slot]
   if held and held ~= fleet.resolve(wanted or nil) then return false end
-  return not helpers.suits_not(slot, rec)
+  return not fitting.suits_not(slot, rec)
 end
 
 local function earliest_on(lines, slot, from, lasts)
@@ -173,7 +173,7 @@ end
 
 -- When and where the job could start beside all that is reserved; nil if never.
 function Timeline.earliest(self, job)
-  local slot = helpers.slot_for(job)
+  local slot = fitting.slot_for(job)
   if not slot then return nil end
   local at, rec = find(self, slot)
   return at, rec and rec.id or nil
@@ -181,7 +181,7 @@ end
 
 -- The same, and nothing that is asked for later gets what this job needs there and then.
 function Timeline.reserve(self, job)
-  local slot = helpers.slot_for(job)
+  local slot = fitting.slot_for(job)
   if not slot then return nil end
   local at, rec, lasts = find(self, slot)
   if not at then return nil end

@@ -1,4 +1,5 @@
 -- Best fit: every job goes where it leaves the least room behind, so that large gaps stay whole for large jobs.
+-- policy: best-fit
 -- version: 1.0.0
 --
 -- Jobs are taken in order; one that fits nowhere is passed over. What is left over on a worker is measured as the largest share of

@@ -1,4 +1,5 @@
 -- Conservative backfilling: every job gets a reservation in order of arrival, and a job may jump ahead if it delays none of them.
+-- policy: conservative
 -- version: 1.0.0
 --
 -- Fairer to large jobs than easy-backfill, which protects the first in line alone; on most logs the average wait is a little longer.

@@ -1,4 +1,5 @@
 -- EASY backfilling: first come, first served, but a job may jump ahead if the first in line is not delayed.
+-- policy: easy-backfill
 -- version: 1.0.0
 --
 -- The classic of large machines. It lives on estimates (estimated_duration_ms, ends_at): without them nothing jumps ahead of a job

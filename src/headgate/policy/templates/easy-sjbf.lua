@@ -1,4 +1,5 @@
 -- EASY backfilling, shortest first: like easy-backfill, but among those who may jump ahead the shortest goes first.
+-- policy: easy-sjbf
 -- version: 1.0.0
 --
 -- On most logs the average wait is shorter than with plain EASY, and the first in line is as safe.

@@ -1,4 +1,5 @@
 -- First come, first served: the first job in line starts while it fits, and nothing overtakes it.
+-- policy: fcfs
 -- version: 1.0.0
 --
 -- The plainest of all: classes, then ranks, then submission. A large job holds up everybody behind it, so machines stand idle. Jobs

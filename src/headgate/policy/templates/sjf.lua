@@ -1,4 +1,5 @@
 -- Shortest job first: the job with the smallest estimated duration starts while it fits, and nothing overtakes it.
+-- policy: sjf
 -- version: 1.0.0
 --
 -- Without estimates this is first come, first served. A long job may wait for ever; shortest-job-first is the same idea with an end

@@ -169,7 +169,19 @@ def restore(source: str | Path, target: str | Path) -> None:
 
 def verify(path: str | Path) -> list[str]:
     """What is wrong with a database file, at rest or not; empty if nothing is."""
-    path = Path(path)
+    with _readable(Path(path)) as connection:
+        return check(connection)
+
+
+def backup(path: str | Path, target: str | Path) -> None:
+    """Copy a database file, at rest or not, to a new one."""
+    with _readable(Path(path)) as connection:
+        copy(connection, Path(target))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[apsw.Connection]:
+    """A reading connection to a file that is ours and not too new."""
     if not path.is_file():
         raise StoreUnavailable(f"{path}: there is no such file")
     connection = connect_reader(path)
@@ -177,7 +189,7 @@ def verify(path: str | Path) -> list[str]:
         refuse_foreign(connection, path)
         with opening(path):
             refuse_newer(connection, str(path))
-        return check(connection)
+        yield connection
     finally:
         connection.close()
 
