@@ -105,7 +105,15 @@ class Collector:
             self._table.writerow(COLUMNS)
 
     def on_job(self, record: JobRecord) -> None:
-        """A job ended."""
+        """A job ended. What is kept is looked at when everything is over."""
+        if self._table is not None:
+            self._table.writerow(row_of(record, self.tick))
+        if self.keep:
+            self.records.append(record)
+        else:
+            self._count(record)
+
+    def _count(self, record: JobRecord) -> None:
         self.count += 1
         self.by_state[record.state] = self.by_state.get(record.state, 0) + 1
         self._first = record.submitted if self._first is None else min(self._first, record.submitted)
@@ -113,10 +121,6 @@ class Collector:
         self._work += record.run * record.units
         late = record.deadline is not None and (record.ended > record.deadline or record.state != "completed")
         self.misses += late
-        if self.keep:
-            self.records.append(record)
-        if self._table is not None:
-            self._table.writerow(row_of(record, self.tick))
         if record.started is not None:
             self._figures(record)
 
@@ -137,6 +141,8 @@ class Collector:
 
     def results(self, policy: str, workload: str, seed: int, counts: Counts) -> Results:
         """The sum of it."""
+        for record in self.records:
+            self._count(record)
         names = ("wait", "turnaround", "slowdown")
         wait, turnaround, slowdown = (
             distribution(self._exact[name]) if self.keep else self._values[name].distribution() for name in names
