@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headgate.core import commands as c
-from headgate.core.errors import DuplicateJob
+from headgate.core.errors import DuplicateJob, JobNotFound
+from headgate.core.fingerprint import spec_digest
 from headgate.core.lease import Lease
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
-from headgate.engine.questions import Question
+from headgate.engine.questions import GetJob, Question
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import Clock, Deposed, StoreOwned
@@ -25,6 +26,14 @@ R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
 PATIENCE = 30_000
 """Milliseconds to look for an owner, or to become one."""
+
+
+def _is_there(face: Face, job: c.NewJob) -> bool:
+    """Whether this very job was taken in: the same id with the same body."""
+    try:
+        return spec_digest(face.ask(GetJob(job.id)).spec) == spec_digest(job.spec)
+    except JobNotFound:
+        return False
 
 
 class Member:
@@ -126,6 +135,8 @@ class Member:
             return face.do(command)
         except DuplicateJob:
             if not isinstance(command, c.Submit):
+                raise
+            if not all(_is_there(face, job) for job in command.jobs):
                 raise
             ids = tuple(job.id for job in command.jobs)
             return c.Submitted(ids, (True,) * len(ids))  # type: ignore[return-value]  # what Submit answers

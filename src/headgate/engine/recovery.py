@@ -19,7 +19,7 @@ from headgate.core.state import Kind, Settled, State
 from headgate.core.states import TERMINAL, JobState
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
-from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
+from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, StoreDamaged
 
 
 class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -72,6 +72,8 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
         specs = _Specs(state)
         _ended(state, store.recent_ends(settings.retain_finished), specs)
         _live(state, changes, store.live_jobs(), specs, now)
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
+        raise StoreDamaged(f"{store.name}: a row cannot be read: {type(error).__name__}: {error}") from error
     finally:
         if collecting:
             gc.enable()

@@ -107,7 +107,7 @@ class Rounds:
         """
         try:
             if isinstance(self.writer.stopped, Deposed):  # to open anew would be to depose the other one in turn
-                raise self.writer.stopped
+                raise self.writer.stopped  # noqa: TRY301 - told apart from other problems below
             if self.writer.stopped is not None:  # memory is ahead of the disk: rebuild it from there
                 self.writer.open(now)
             self.writer.tick(now)
@@ -119,8 +119,11 @@ class Rounds:
             self.problem, self.deposed = str(error), True
         except (HeadgateError, OSError) as error:
             self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - said aloud; the next round rebuilds from the store
+            self.problem = f"{type(error).__name__}: {error}"
+            self.writer.halt(error)
         else:
-            self.problem = None
+            self.problem = self.writer.policy_problem
 
     def catch_up(self) -> None:
         """Finish the history index, before stopping."""

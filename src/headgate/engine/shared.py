@@ -273,10 +273,11 @@ class SharedEngine:
         queue = self._queue
         while queue:
             tickets.append(queue.popleft())
-        self.rounds.accept(tickets, self.clock.now())
         try:
+            self.rounds.accept(tickets, self.clock.now())
             self.writer.flush()
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
+            self.writer.halt(error)
             for ticket in tickets:
                 ticket.done(error)
         self._changed.notify_all()

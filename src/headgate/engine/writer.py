@@ -32,6 +32,8 @@ Done = Callable[[Exception | None], None]
 
 _WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
 MOST_PER_CYCLE = 10_000
+KEEP_LOAD = 10_000
+"""Milliseconds between two samples of one source that are kept."""
 INDEX_ROWS = 2_000
 
 
@@ -83,6 +85,9 @@ class Writer:
         """Ids sort by the time they were made: jobs with ids up to this one may be known to the store alone."""
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
+        self.policy_problem: str | None = None
+        """Why the policy could not be asked, the last time it was."""
+        self._load_kept: dict[str, int] = {}
 
     # -- opening and recovery -----------------------------------------------------------------------------------
 
@@ -157,9 +162,18 @@ class Writer:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:
                     self._forgotten_to = max(self._forgotten_to, *event.ids)
+        if type(command) is c.SampleLoad:
+            self._keep_load(outcome.events)
         for observer in self.observers:
             observer(outcome.events, self.state)
         return outcome.reply
+
+    def _keep_load(self, events: list[e.Event]) -> None:
+        """A sample of each source every so often goes into the log of load."""
+        for event in events:
+            if type(event) is e.LoadSampled and event.at - self._load_kept.get(event.source, -KEEP_LOAD) >= KEEP_LOAD:
+                self._load_kept[event.source] = event.at
+                self.record("load", event.at, event.source, e.encode([event]))
 
     def _notice_pause(self, now: int) -> None:
         """If the engine itself was away, the holders could not renew: give them time before anything expires."""
@@ -217,7 +231,7 @@ class Writer:
         granted = 0
         self.cycle_begins()
         while granted < MOST_PER_CYCLE:
-            actions = self.policy.propose(self.state, now)
+            actions = self._proposals(now)
             if not actions:
                 break
             scheduled = self.dispose(actions, now)
@@ -225,6 +239,16 @@ class Writer:
             if not moved_on(actions, scheduled):
                 break
         return granted
+
+    def _proposals(self, now: int) -> list[Action]:
+        """What the policy proposes; one that raises starts nothing, and its error is kept for all to see."""
+        try:
+            actions = self.policy.propose(self.state, now)
+        except Exception as error:  # noqa: BLE001 - it is the policy's, and must not stop the engine
+            self.policy_problem = f"{type(error).__name__}: {error}"
+            return []
+        self.policy_problem = None
+        return actions
 
     def dispose(self, actions: list[Action], now: int) -> c.Scheduled:
         """Carry out a plan and keep what the policy wants kept of it."""
@@ -261,7 +285,11 @@ class Writer:
             return None
         self.number += 1
         events = self._changes.events
-        group.batch = self._changes.take(self.state, self.number, self._last_now)
+        try:
+            group.batch = self._changes.take(self.state, self.number, self._last_now)
+        except Exception as error:  # something in it cannot be written down
+            self.fail(group, error)
+            raise
         if events:
             self._index.add(self.number, events, self._changes.seqs)
         return self._write(group)
@@ -312,6 +340,10 @@ class Writer:
             done(None)
         self.feed.publish(group.events)
         self._hit("reply.after")
+
+    def halt(self, error: Exception) -> None:
+        """Something nobody foresaw: what is in memory may be half done, so it is rebuilt from the disk."""
+        self.fail(Group(), error)
 
     def fail(self, group: Group, error: Exception) -> None:
         """Memory is ahead of the disk: stop, and say so to everybody who waits."""

@@ -14,13 +14,14 @@ from headgate.core.decide.turn import Turn
 from headgate.core.errors import Conflict, DocumentMoved, InvalidInput, WorkerBusy
 from headgate.core.quantities import Resources, amount, plain
 from headgate.core.tenants import TenantSpec
+from headgate.core.typed import typed
 
 OWN_KINDS = ("worker", "tenant", "model")
 
 
 def register_worker(turn: Turn, command: c.RegisterWorker) -> None:
     """A worker that registers anew keeps its leases, so it must still be able to hold them."""
-    spec = command.spec
+    spec = typed(command.spec, "worker")
     _check_worker(spec)
     known = turn.state.workers.get(spec.id)
     if known is not None:
@@ -106,7 +107,7 @@ def _expire_all(turn: Turn, worker: Worker) -> None:
 
 def report_pool(turn: Turn, command: c.ReportPool) -> None:
     """A pool's word on its machine; a rating that cannot be believed counts as 10."""
-    report = command.report
+    report = typed(command.report, "pool")
     if not report.id:
         raise InvalidInput("must not be empty", field="id")
     if report.units is not None and report.units < 0:
@@ -130,7 +131,7 @@ def remove_pool(turn: Turn, command: c.RemovePool) -> None:
 
 def set_tenant(turn: Turn, command: c.SetTenant) -> None:
     """Quotas bind what is granted from now on; nothing is taken back."""
-    _check_tenant(command.spec)
+    _check_tenant(typed(command.spec, "tenant"))
     turn.emit(e.TenantSet(turn.now, command.spec))
 
 
@@ -153,7 +154,7 @@ def remove_tenant(turn: Turn, command: c.RemoveTenant) -> None:
 
 def set_model(turn: Turn, command: c.SetModel) -> None:
     """Enter or replace a model."""
-    if not command.spec.id:
+    if not typed(command.spec, "model").id:
         raise InvalidInput("must not be empty", field="id")
     if command.spec.vram < 0:
         raise InvalidInput("must not be negative", field="vram")
@@ -170,6 +171,7 @@ def put_document(turn: Turn, command: c.PutDocument) -> None:
     for field in ("kind", "id"):
         if not getattr(command, field):
             raise InvalidInput("must not be empty", field=field)
+    typed(command, "document")
     if command.kind in OWN_KINDS:
         raise InvalidInput(f"{command.kind!r} is kept by the core itself", field="kind")
     present = turn.state.documents.get((command.kind, command.id))

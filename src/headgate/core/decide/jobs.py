@@ -22,6 +22,7 @@ from headgate.core.graph import depths
 from headgate.core.job import PRIORITIES, JobKind
 from headgate.core.state import Job, State
 from headgate.core.states import TERMINAL, WAITING, JobState, Trigger, step
+from headgate.core.typed import check_kind, check_own, instant, sayable
 
 RETRY_AFTER = 1_000
 """What a submitter is told to wait when the queue is full."""
@@ -31,6 +32,7 @@ def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     """Take in all jobs or none."""
     state = turn.state
     answer, fresh = _recognise(state, command)
+    _check_specs(state, fresh)
     _check_room(state, fresh)
     depth = _check_dependencies(state, fresh, command.finished)
     for new in _parents_first(fresh, depth):
@@ -67,6 +69,18 @@ def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.New
         created.append(True)
         fresh.append(new)
     return c.Submitted(tuple(ids), tuple(created)), fresh
+
+
+def _check_specs(state: State, fresh: list[c.NewJob]) -> None:
+    """A kind is looked at when it first comes: all its jobs share it."""
+    limits = state.settings.limits
+    seen: set[JobKind] = set()
+    for new in fresh:
+        kind = new.spec.kind
+        if kind not in seen and (kind, PRIORITIES.get(kind.priority)) not in state.kinds:
+            check_kind(kind, limits)
+        seen.add(kind)
+        check_own(new.id, new.spec, new.retry_of, limits)
 
 
 def _check_room(state: State, fresh: list[c.NewJob]) -> None:
@@ -145,7 +159,7 @@ def cancel(turn: Turn, command: c.Cancel) -> None:
         return
     step(job.state, Trigger.CANCEL)
     children = list(turn.state.graph.children(job.id))
-    turn.emit(e.JobCancelled(turn.now, job.id, command.reason))
+    turn.emit(e.JobCancelled(turn.now, job.id, sayable(command.reason)))
     fail_dependents(turn, job.id, children)
 
 
@@ -156,6 +170,8 @@ def patch(turn: Turn, command: c.Patch) -> None:
         raise IllegalTransition(f"a {job.state} job cannot be changed", state=str(job.state), trigger="patch")
     kind = _patched_kind(job, command)
     not_before = job.not_before if command.not_before is msgspec.UNSET else command.not_before
+    check_kind(kind, turn.state.settings.limits)
+    instant(not_before, "not_before")
     if kind == job.kind.of and not_before == job.not_before and job.kind.job_class == kind.job_class:
         return
     turn.emit(e.JobPatched(turn.now, job.id, kind, not_before))

@@ -10,9 +10,11 @@ from headgate.core.decide.jobs import fail_dependents, unlock_dependents
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import InvalidInput, OutcomeConflict, StaleLease, WorkerBusy
 from headgate.core.fingerprint import digest, fingerprint
+from headgate.core.job_input import json_bytes
 from headgate.core.lease import Lease, check_token
 from headgate.core.state import Job, State
 from headgate.core.states import JobState, Trigger, step
+from headgate.core.typed import typed
 
 
 def live(state: State, lease_id: str, token: int) -> Lease:
@@ -83,6 +85,7 @@ def complete(turn: Turn, command: c.Complete) -> None:
     limit = state.settings.limits.payload
     if len(command.result) > limit:
         raise InvalidInput(f"is {len(command.result)} bytes, more than the {limit} allowed", field="result")
+    json_bytes(command.result, "result", limit, 0)
     children = list(state.graph.children(job.id))
     turn.emit(e.JobCompleted(turn.now, job.id, lease.id, command.result, digest(command.result)))
     if children:
@@ -91,7 +94,7 @@ def complete(turn: Turn, command: c.Complete) -> None:
 
 def fail(turn: Turn, command: c.Fail) -> None:
     """The work failed; another attempt follows where the job allows one."""
-    content = fingerprint(command.failure)
+    content = fingerprint(typed(command.failure, "failure"))
     lease = _live_or_settled(turn.state, command.lease_id, command.token, "fail", content)
     if lease is None:
         return

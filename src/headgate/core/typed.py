@@ -1,0 +1,80 @@
+"""Commands can be made by hand, past every parser: what would not survive the way to the disk is refused here."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from headgate.core import quantities
+from headgate.core.errors import InvalidInput, InvalidJob
+from headgate.core.job import PRIORITIES, JobKind, JobSpec
+from headgate.core.job_input import Limits, text, whole
+
+T = TypeVar("T", bound=msgspec.Struct)
+_encode = msgspec.msgpack.Encoder().encode
+MOST_RANK = 2**31
+MOST_UNITS = 1_000_000_000
+
+
+def typed(value: T, field: str) -> T:
+    """Refuse a record whose fields are not of their types, or hold text that cannot be written down."""
+    try:
+        msgspec.msgpack.decode(_encode(value), type=type(value))
+    except (msgspec.ValidationError, UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise InvalidInput(f"is not valid: {error}", field=field) from None
+    return value
+
+
+def sayable(words: str, most: int = 1_000) -> str:
+    """Free text as it can be kept."""
+    return words[:most].encode("utf-8", "replace").decode()
+
+
+def check_kind(kind: JobKind, limits: Limits) -> None:
+    """Refuse a kind that no parser would have let in."""
+    try:
+        typed(kind, "kind")
+        whole(kind.units, "units", 0, MOST_UNITS)
+        whole(kind.rank, "rank", -MOST_RANK, MOST_RANK)
+        text(kind.tenant, "tenant", limits)
+        text(kind.type, "type", limits)
+        for name, value in kind.resources:
+            quantities.amount(value, f"resources.{name}")
+        for field in ("timeout", "estimated_duration"):
+            instant(getattr(kind, field), field)
+        _known_priority(kind.priority)
+    except InvalidInput as error:
+        raise InvalidJob(str(error).partition(": ")[2] or str(error), field=error.field) from None
+
+
+def check_own(job_id: str, spec: JobSpec, retry_of: str | None, limits: Limits) -> None:
+    """Refuse what is this job's own and could not be kept: its id, sizes and times."""
+    try:
+        text(job_id, "id", limits)
+        if retry_of is not None:
+            text(retry_of, "retry_of", limits)
+        _encoded(spec.payload, "payload", limits.payload)
+        _encoded(spec.attributes, "attributes", limits.attributes)
+        if spec.not_before is not None:
+            instant(spec.not_before, "not_before")
+        if spec.deadline is not None:
+            instant(spec.deadline, "deadline")
+    except InvalidInput as error:
+        raise InvalidJob(str(error).partition(": ")[2] or str(error), field=error.field) from None
+
+
+def _known_priority(name: str) -> None:
+    if name not in PRIORITIES:
+        raise InvalidInput(f"must be one of {', '.join(PRIORITIES)}", field="priority")
+
+
+def _encoded(body: bytes, field: str, most: int) -> None:
+    if not isinstance(body, bytes) or len(body) > most:
+        raise InvalidInput(f"must be at most {most} bytes of JSON", field=field)
+
+
+def instant(value: int | None, field: str) -> None:
+    """A moment or a span in milliseconds, if there is one."""
+    if value is not None:
+        whole(value, field, 0, quantities.LARGEST)
