@@ -1,7 +1,7 @@
-"""Policy decisions through the sandbox: latency, batches, fallback, refork, memory.
+"""Policy decisions through the sandbox: latency, batches, fallback, refork, memory, and the whole way of a lease.
 
-Run as `python -m bench.bench_policy`. Ratios are against a raw limit measured in the same run: an echo through
-a bare child process on a socket pair.
+Run as `python -m bench.bench_policy`. Ratios are against a raw limit measured in the same run: an echo through a bare
+child process on a socket pair.
 """
 
 from __future__ import annotations
@@ -9,59 +9,33 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 
-from headgate.policy.deltas import Delta, JobAdded, MetricsSet, Question, TenantSet, WorkerSet
+from bench.policy_world import HANG, PLATFORM, SCAN, YAML, Engine, queue
+from bench.report import Goal, Table, at_most, seconds
+from headgate.policy.deltas import Question
 from headgate.policy.host import PolicyHost
 from headgate.policy.runtime import Runtime
 from headgate.policy.verdict import HostSettings
 
 SIZES = (1_000, 10_000, 100_000)
-ROUNDS = 2_000
-PLATFORM = "function schedule(context) return platform.schedule(context) end"
-SCAN = """
-function schedule(context)
-  for _, job in ipairs(context.queue) do
-    if job.seed ~= nil then return { action = "dispatch", job_id = job.id, worker_id = "w-00" } end
-  end
-  return { action = "wait" }
-end"""
-HANG = "function schedule(context) while true do end end"
+POLICIES = {"platform policy": PLATFORM, "Lua scan of the whole queue": SCAN, "compiled YAML": YAML}
+BATCH = 64
+NOW = 1_000_000
 
 
-def world(jobs: int) -> list[Delta]:
-    """48 groups: four classes, three tenants, four models; twenty workers with room."""
-    state: list[Delta] = [MetricsSet({"usable_units": 10_000, "leased_units": 0})]
-    state += [TenantSet(f"tenant-{n}") for n in range(3)]
-    state += [
-        WorkerSet(f"w-{n:02}", "pool", "ready", f"model-{n % 4}", 8, 8, resources_free={"cpu": 16}) for n in range(20)
-    ]
-    state += [
-        JobAdded(
-            f"job-{n:08}", n % 4, 0, n, tenant=f"tenant-{n // 4 % 3}", model_ref=f"model-{n // 12 % 4}",
-            resources={"cpu": 1}, queued_at=n, estimated_duration_ms=5_000,
-        )
-        for n in range(jobs)
-    ]  # fmt: skip
-    return state
-
-
-def quantiles(act: Callable[[], object], rounds: int = ROUNDS) -> tuple[float, float]:
+def quantiles(act: Callable[[], object], rounds: int, warm_up: int = 200) -> tuple[float, float]:
     """Median and 99th percentile in microseconds, after a warm-up."""
-    for _ in range(min(rounds, 200)):
+    for _ in range(min(rounds, warm_up)):
         act()
-    times = []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        act()
-        times.append((time.perf_counter() - begun) * 1e6)
-    times.sort()
+    times = sorted(seconds(act) * 1e6 for _ in range(rounds))
     return times[rounds // 2], times[int(rounds * 0.99)]
 
 
-def echo() -> tuple[float, float]:
+def echo(rounds: int = 2_000) -> tuple[float, float]:
     """A round trip to a process that only echoes: the least that any child can cost."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -76,96 +50,140 @@ def echo() -> tuple[float, float]:
         ours.send(b"x" * 64)
         ours.recv(1 << 16)
 
-    found = quantiles(trip)
+    found = quantiles(trip, rounds)
     ours.close()
     os.waitpid(pid, 0)
     return found
 
 
-def row(name: str, p50: float, p99: float, raw: float, goal: str = "") -> None:
-    """One line of the table."""
-    print(f"{name:<58} {p50:>10.1f} {p99:>10.1f} {p50 / raw:>8.1f}x  {goal}")
-
-
-def decisions(host: PolicyHost, size: int, raw: float) -> None:
-    """Latency of one decision and of batches at one length of the queue."""
-    for name, source in (("platform policy", PLATFORM), ("Lua scan of the whole queue", SCAN)):
+def decisions(table: Table, host: PolicyHost, size: int, raw: float, rounds: int) -> None:
+    """Latency of one decision under each policy, and of many in one cycle, at one length of the queue."""
+    for name, source in POLICIES.items():
         host.load(source, name)
-        rounds = ROUNDS if name.startswith("platform") or size < 50_000 else 300
-
-        def one() -> None:
-            verdict = host.ask(Question(1_000_000, max_answers=1))
-            assert verdict.decided_by == "user", verdict.message
-
-        p50, p99 = quantiles(one, rounds)
-        goal = "goal 100 / 500" if name.startswith("platform") and size == SIZES[-1] else ""
-        row(f"{name}, {size:,} queued, one decision (us)", p50, p99, raw, goal)
+        host.wait_ready()
+        many = rounds if name == "platform policy" or size < SIZES[-1] else max(10, rounds // 8)
+        p50, p99 = quantiles(lambda: _ask(host, 1), many)
+        goals = _latency_goals(p50, p99) if name == "platform policy" and size == SIZES[-1] else []
+        table.add(f"{name}, {size:,} queued", p50, p99, p50 / raw, goals=goals)
     host.load(PLATFORM, "batch")
-
-    def batch() -> None:
-        assert len(host.ask(Question(1_000_000, max_answers=64)).actions) == 64
-
-    p50, p99 = quantiles(batch, 500)
-    row(f"platform policy, {size:,} queued, per decision in 64 (us)", p50 / 64, p99 / 64, raw, "goal 20")
+    p50, p99 = quantiles(lambda: _ask(host, BATCH), max(10, rounds // 4), warm_up=20)
+    per = f"platform policy, {size:,} queued, per decision in {BATCH}"
+    table.add(per, p50 / BATCH, p99 / BATCH, p50 / BATCH / raw, goals=[at_most(p50 / BATCH, 20, " us")])
 
 
-def failures(host: PolicyHost, raw: float) -> None:
+def _latency_goals(p50: float, p99: float) -> list[Goal]:
+    return [at_most(p50, 100, " us"), at_most(p99, 500, " us")]
+
+
+def _ask(host: PolicyHost, answers: int) -> None:
+    """One cycle that the user's policy has to decide; where the machine made its child late, it is asked again."""
+    verdict = host.ask(Question(NOW, max_answers=answers, budget_ms=1_000))
+    for _ in range(3):
+        if verdict.failure is None:
+            break
+        host.wait_ready()
+        verdict = host.ask(Question(NOW, max_answers=answers, budget_ms=1_000))
+    assert verdict.decided_by == "user", verdict.message
+    assert answers == 1 or len(verdict.actions) == answers
+
+
+def failures(table: Table, host: PolicyHost, rounds: int = 20) -> None:
     """From a hung policy to the fallback's decision, and until a new child is ready."""
     host.load(HANG, "hang")
     over, born = [], []
-    for _ in range(20):
-        begun = time.perf_counter()
-        verdict = host.ask(Question(1_000_000, max_answers=1))
-        over.append((time.perf_counter() - begun) * 1e3 - host.settings.limit_ms)
+    for _ in range(rounds):
+        begun = perf_counter()
+        verdict = host.ask(Question(NOW, max_answers=1))
+        over.append((perf_counter() - begun) * 1e3 - host.settings.limit_ms)
         assert verdict.decided_by == "platform"
-        begun = time.perf_counter()
+        begun = perf_counter()
         assert host.wait_ready()
-        born.append((time.perf_counter() - begun) * 1e3)
-    over.sort()
-    born.sort()
-    row("hung policy to fallback decision, beyond the limit (ms)", over[10], over[-1], raw / 1000, "goal 10")
-    row("new child ready after that (ms)", born[10], born[-1], raw / 1000, "goal 10")
+        born.append((perf_counter() - begun) * 1e3)
+    table.add("hung policy to the fallback's decision, beyond the limit", *_middle(over), goals=_ten(over))
+    table.add("new child ready after that", *_middle(born), goals=_ten(born))
 
 
-def mirror() -> None:
-    """What the mirror costs: memory and time per job, the whole thing in this process."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    runtime = Runtime(bounded=True)
-    jobs = world(100_000)
-    used, begun = runtime.memory_used(), time.perf_counter()
-    runtime.apply(jobs)
-    took = time.perf_counter() - begun
+def _middle(times: list[float]) -> tuple[float, float]:
+    return median(times), max(times)
+
+
+def _ten(times: list[float]) -> list[Goal]:
+    return [at_most(median(times), 10, " ms")]
+
+
+def memory(table: Table, host: PolicyHost, jobs: int) -> None:
+    """What the mirror costs, in a runtime of our own and as the kernel counts host and child."""
+    runtime, state = Runtime(bounded=True), queue(jobs)
+    used = runtime.memory_used()
+    took = seconds(lambda: runtime.apply(state))
     runtime.collect()
-    print(f"mirror: {(runtime.memory_used() - used) / 100_000:.0f} B and {took * 10:.2f} us a job at 100,000", end="")
-    print(f" (process grew by {(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024:.0f} MB)")
+    table.add("mirror, bytes a queued job", (runtime.memory_used() - used) / jobs)
+    table.add("mirror, microseconds a told job", took / jobs * 1e6)
+    for name, pid in zip(("host", "child"), host.pids(), strict=True):
+        resident, shared = _resident(pid)
+        table.add(f"{name}, MB resident / of it shared", resident, shared)
 
 
-def child_memory(host: PolicyHost) -> None:
-    """Resident memory of host and child at 100,000 jobs, as the kernel counts it."""
-    status = host.status()
-    assert status.host_alive
-    for name, pid in (("host", host.pids()[0]), ("child", host.pids()[1])):
-        fields = Path(f"/proc/{pid}/statm").read_text().split() if pid else ["0", "0", "0"]
-        pages = resource.getpagesize() / (1 << 20)
-        print(f"{name}: {int(fields[1]) * pages:.0f} MB resident, {int(fields[2]) * pages:.0f} MB of it shared")
+def _resident(pid: int | None) -> tuple[float, float]:
+    fields = Path(f"/proc/{pid}/statm").read_text().split() if pid else ["0", "0", "0"]
+    page = resource.getpagesize() / (1 << 20)
+    return int(fields[1]) * page, int(fields[2]) * page
 
 
-def main() -> None:
-    """Print the table."""
-    raw, raw_p99 = echo()
-    print(f"{'':<58} {'p50':>10} {'p99':>10} {'of echo':>9}")
-    row("echo through a bare child (us)", raw, raw_p99, raw)
-    for size in SIZES:
-        state = world(size)
-        host = PolicyHost(HostSettings(limit_ms=50), resync=lambda state=state: state)  # type: ignore[misc]
+def whole_way(table: Table, jobs: int, cycles: int = 10) -> None:
+    """`PolicyEngine.propose` with mirroring, the core's check and the record, for each lease that was granted."""
+    for label, record in (("recorded", True), ("not recorded", False)):
+        engine = Engine(jobs, record=record)
+        try:
+            granted = engine.cycle()  # the first one tells everything
+            times = []
+            for _ in range(cycles):
+                engine.finish_all()
+                engine.submit(granted)
+                begun = perf_counter()
+                granted = engine.cycle()
+                times.append((perf_counter() - begun) * 1e6 / granted)
+            assert engine.recorded == (cycles + 1 if record else 0)
+            table.add(f"cycle of {granted} leases, {jobs:,} queued, {label}", median(times), max(times), granted)
+        finally:
+            engine.deciding.stop()
+
+
+def at_each_size(table: Table, sizes: tuple[int, ...], rounds: int) -> PolicyHost:
+    """Measure at every length of the queue; the host of the last one is handed back running."""
+    raw, raw_p99 = echo(rounds)
+    table.add("echo through a bare child", raw, raw_p99, 1.0)
+    host = None
+    for size in sizes:
+        if host is not None:
+            host.stop()
+        state = queue(size)
+        host = PolicyHost(HostSettings(), resync=lambda state=state: state)  # type: ignore[misc]
         host.start()
-        host.ask(Question(1_000_000))
-        decisions(host, size, raw)
-        if size == SIZES[-1]:
-            failures(host, raw)
-            child_memory(host)
+        host.ask(Question(NOW))
+        decisions(table, host, size, raw, rounds)
+    assert host is not None
+    return host
+
+
+def main(sizes: tuple[int, ...] = SIZES, rounds: int = 2_000) -> None:
+    """Print the tables."""
+    latency = Table("policy, one decision through the sandbox (us)", ["p50", "p99", "of echo"])
+    host = at_each_size(latency, sizes, rounds)
+    try:
+        latency.show()
+        rescue = Table("policy, when it hangs (ms)", ["median", "worst"])
+        failures(rescue, host)
+        rescue.show()
+        room = Table(f"policy, memory at {sizes[-1]:,} queued", ["", "shared"])
+        memory(room, host, sizes[-1])
+        room.show()
+    finally:
         host.stop()
-    mirror()
+    way = Table("policy, the whole way: mirror, ask, check, record (us a lease)", ["median", "worst", "leases"])
+    for size in sizes:
+        whole_way(way, size)
+    way.show()
 
 
 if __name__ == "__main__":

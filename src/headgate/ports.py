@@ -70,6 +70,11 @@ class Deposed(CommitFailed):
     """Another engine took the store over: this one must stop."""
 
 
+RESTORE_LEAP = 1_000
+"""How far a restore moves the epoch on, past all that the original may have used since it was copied. Leases granted
+so many epochs ago belong to the time before the restore: they are void."""
+
+
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 
@@ -300,7 +305,11 @@ class Store(Protocol):
     """What to call it in messages: the path or address without secrets."""
 
     def open(self) -> Mark:
-        """Become the owner: check the content, migrate it, raise the epoch."""
+        """Become the owner: check the content, migrate it, raise the epoch.
+
+        After a failed commit the owner opens anew, without closing: nobody else gets in between, and history
+        questions are answered meanwhile as far as the disk allows.
+        """
         ...
 
     def live_jobs(self) -> Iterator[LiveJob]:

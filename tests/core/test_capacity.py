@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.core import commands as c
 from headgate.core.capacity import rate_signal, usable_units
 from headgate.core.errors import InvalidSettings
 from headgate.core.events import CapacityChanged
@@ -169,3 +170,22 @@ def test_a_fixed_rating_needs_no_samples() -> None:
     h = Harness(fixed_busy=5.0)
     h.advance(10_000_000)
     assert h.state.usable_units(h.now) == 50
+
+
+def test_a_source_that_is_not_required_is_forgotten_after_long_silence_and_a_required_one_never() -> None:
+    h = Harness(fixed_busy=None, forget_source=60_000)
+    h.tell(c.SampleLoad("host", {"cpu": 0.1}))
+    h.tell(c.SampleLoad("shop", {"api_errors": 0.0}))
+    for _ in range(40):
+        h.clock.advance(1_000)
+        h.tell(c.SampleLoad("host", {"cpu": 0.1}))
+        h.tell(c.Tick())
+    assert "shop" in h.state.load.stale(h.now, h.state.settings)
+    for _ in range(40):
+        h.clock.advance(1_000)
+        h.tell(c.SampleLoad("host", {"cpu": 0.1}))
+        h.tell(c.Tick())
+    assert h.state.load.stale(h.now, h.state.settings) == []
+    h.clock.advance(120_000)
+    h.tell(c.Tick())
+    assert h.state.load.stale(h.now, h.state.settings) == ["host"]

@@ -325,10 +325,16 @@ def test_a_preemption_that_makes_no_sense_is_refused_with_its_reason() -> None:
     assert h.schedule(Preempt("second", ("v0",))) == BadAction("'v0' is being preempted already")
 
 
-def test_cancelling_the_one_room_was_made_for_leaves_no_trace_of_it() -> None:
+def test_a_victim_is_spared_when_the_job_it_made_room_for_is_gone() -> None:
     h = full("low")
+    h.start("v0")
     urgent(h)
+    assert victims(h) == ["v0"]
     h.cancel("urgent")
     assert not h.state.preempting
-    h.advance(10_000)
-    assert h.cycle() == ["v0"]
+    h.clock.advance(h.state.settings.preemption_grace)
+    h.tell(c.Tick())
+    assert [event.job_id for event in h.seen(e.PreemptionLifted)] == ["v0"]
+    assert str(h.state.jobs["v0"].state) == "running"
+    urgent(h, "another")
+    assert victims(h) == ["v0", "v0"]

@@ -18,7 +18,8 @@ from tools import state_docs
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Blocks below `<!-- run -->` belong together: the test of their page runs them as one program.
+PYTHON = re.compile(r"^(?<!<!-- run -->\n)```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def tables(page: str, *header: str) -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -42,6 +43,50 @@ def test_threads_share_commits_and_each_gets_its_own_answer(make_writer: MakeWri
         assert sorted(pool.map(call, range(16))) == sorted((f"job-{n}",) for n in range(16))
         engine.read(verify)
         assert engine.ask(CountJobs()) == {"queued": {"normal": 16}}
+
+
+class Arrivals(deque[Any]):
+    """A queue that tells when enough have arrived."""
+
+    def __init__(self, enough: int) -> None:
+        super().__init__()
+        self._left = threading.Semaphore(0)
+        self._enough = enough
+
+    def append(self, ticket: Any) -> None:
+        super().append(ticket)
+        self._left.release()
+
+    def wait(self) -> None:
+        for _ in range(self._enough):
+            assert self._left.acquire(timeout=WITHIN)
+
+
+def test_all_who_come_during_a_commit_share_the_next_one(
+    make_writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+    with SharedEngine(writer, SystemClock()) as engine, ThreadPoolExecutor(33) as pool:
+        arrivals = Arrivals(33)
+        engine._queue = arrivals
+        seal, before, first = store.seal, store.seals, threading.Lock()
+
+        def slow_seal() -> None:
+            if first.acquire(blocking=False):
+                arrivals.wait()
+            seal()
+
+        monkeypatch.setattr(store, "seal", slow_seal)
+        assert len(list(pool.map(lambda number: engine.do(submit(f"job-{number}")), range(33)))) == 33
+        assert store.seals - before <= 3, "one for whoever came first, one for all others, one for the history"
+
+
+def test_commands_of_one_caller_share_a_commit_and_each_has_its_own_outcome(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        replies = engine.do_all([submit("a"), c.Cancel("nobody"), submit("b")])
+        assert [type(reply) for reply in replies] == [c.Submitted, JobNotFound, c.Submitted]
 
 
 def test_a_caller_s_error_is_nobody_else_s(make_writer: MakeWriter) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,7 +11,8 @@ import pytest
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.errors import IdempotencyConflict, StaleLease, UnknownDependency
+from headgate.core.errors import DuplicateJob, IdempotencyConflict, StaleLease, UnknownDependency
+from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings
 from headgate.core.states import JobState
 from headgate.core.tenants import TenantSpec
@@ -20,7 +23,8 @@ from headgate.engine.questions import Explain, GetHistory, GetJob, GetStatus, an
 from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed, Retention
 from headgate.stores.memory import MemoryDisk
-from headgate.testing import ManualClock, job, worker
+from headgate.stores.sqlite import SqliteStore, restore
+from headgate.testing import ManualClock, SeededChance, job, worker
 from tests.engine.conftest import OPEN, FaultyStore, MakeWriter, disk_full
 
 
@@ -251,6 +255,32 @@ def test_jobs_that_memory_has_forgotten_still_count(make_writer: MakeWriter, clo
         caller.submit("other", idempotency_key="k", units=3)
 
 
+def test_only_ids_as_old_as_what_was_forgotten_are_looked_up_in_the_store(
+    make_writer: MakeWriter, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = make_writer(Settings(fixed_busy=0, retain_finished=1))
+    caller = Caller(writer, clock)
+    caller.submit("b", "c", "x")
+    for name in "bc":
+        caller.run(c.Cancel(name))
+    caller.run(c.Tick())
+    assert "b" not in writer.state.jobs
+    asked: list[list[str]] = []
+    states_of = writer.store.states_of
+
+    def spy(job_ids: Iterable[str]) -> dict[str, JobState]:
+        asked.append(list(job_ids))
+        return states_of(asked[-1])
+
+    monkeypatch.setattr(writer.store, "states_of", spy)
+    caller.submit("d")  # before "x", but after all that was forgotten
+    assert asked == []
+    caller.submit("a")
+    with pytest.raises(DuplicateJob, match="'b'"):
+        caller.submit("b")
+    assert asked == [["a"], ["b"]]
+
+
 def test_a_job_that_ends_and_is_forgotten_in_one_round_is_still_written(
     make_writer: MakeWriter, clock: ManualClock, disk: MemoryDisk
 ) -> None:
@@ -360,3 +390,27 @@ def test_every_failpoint_is_passed(make_writer: MakeWriter, clock: ManualClock) 
 def test_a_wrong_failpoint_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a failpoint"):
         from_text(text)
+
+
+def test_tokens_from_before_a_restore_are_refused_and_their_jobs_run_again(tmp_path: Path, clock: ManualClock) -> None:
+    first = Writer(SqliteStore(tmp_path / "a.db"), FirstFit(), SeededChance(1), OPEN)
+    first.open(clock.now())
+    caller = Caller(first, clock)
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.Tick())
+    lease_id, token = lease_of(first, "a")
+    first.store.backup(str(tmp_path / "copy.db"))
+    caller.run(c.Start(lease_id, token))
+    caller.run(c.Complete(lease_id, token))
+    first.close()
+    restore(tmp_path / "copy.db", tmp_path / "b.db")
+    second = Writer(SqliteStore(tmp_path / "b.db"), FirstFit(), SeededChance(1), OPEN)
+    second.open(clock.now())
+    again = Caller(second, clock)
+    with pytest.raises(StaleLease):
+        again.run(c.Start(lease_id, token))
+    again.run(c.Tick())
+    assert lease_of(second, "a")[1] > token
+    verify(second.state)
+    second.close()

@@ -122,7 +122,8 @@ FIELDS = {
     "c.now": str(NOW),
     "c.time.hour": "13",
     "c.time.weekday": "2",
-    "KB, MB, GB": f"1024 1048576 {GB}",
+    "KB, MB, GB": "1000 1000000 1000000000",
+    "KiB, MiB, GiB": "1024 1048576 1073741824",
 }
 
 

@@ -110,6 +110,44 @@ def test_every_helper_is_tested_and_in_the_manual(runtime: Runtime) -> None:
         assert re.search(rf"\b{name}\(", manual), name
 
 
+ODD_VALUES = """
+nil true 0 -1 0/0 1e300 '' 'x' {} {1} c c.queue c.queue[1] c.pools[1] c.workers[1] c.tenants[1] c.helpers function()end
+"""
+
+
+def test_odd_arguments_give_nothing_or_an_error_that_names_the_call(runtime: Runtime) -> None:
+    values = ", ".join(f"function() return {value.replace('()', '() ')} end" for value in ODD_VALUES.split())
+    calls = f"""
+      local odd, said = {{ {values} }}, {{}}
+      for name, helper in pairs(h) do
+        for i = 1, #odd do
+          for k = 1, #odd do
+            local ok, message = pcall(helper, odd[i](), odd[k]())
+            local call = name:gsub("_l.u$", "")
+            if not ok and not message:find("^policy:%d+: " .. call .. ":") then said[#said + 1] = message end
+          end
+        end
+      end"""
+    assert evaluate(runtime, "#said, said[1]", calls) == "0 nil"
+
+
+@pytest.mark.parametrize(
+    ("by_id", "by_view"),
+    [
+        ("h.find_gpus_with_vram(0, 'pool-2')", "h.find_gpus_with_vram(nil, c.pools[2])"),
+        ("h.find_worker_to_evict_lru('pool-2')", "h.find_worker_to_evict_lru(c.pools[2])"),
+        ("h.find_worker_to_evict_lfu('pool-1')", "h.find_worker_to_evict_lfu(c.pools[1])"),
+        ("h.find_worker('llama', 'pool-1')", "h.find_worker('llama', c.pools[1])"),
+        ("h.find_workers(nil, 'pool-2')", "h.find_workers(nil, c.pools[2])"),
+        ("h.pool_utilization('pool-1')", "h.pool_utilization(c.pools[1])"),
+        ("h.tenant_usage('acme')", "h.tenant_usage(c.tenants[1])"),
+        ("h.should_evict('w-2')", "h.should_evict(c.workers[2])"),
+    ],
+)
+def test_an_id_and_the_view_that_bears_it_mean_the_same(runtime: Runtime, by_id: str, by_view: str) -> None:
+    assert evaluate(runtime, by_view) == evaluate(runtime, by_id) != "nil"
+
+
 def test_a_job_that_lacks_room_is_told_what_is_missing() -> None:
     deltas = [d for d in state() if not isinstance(d, JobAdded)]
     runtime = runtime_with(

@@ -4,15 +4,16 @@ import pytest
 
 from headgate.policy import answers
 from headgate.policy.deltas import TenantSet
-from headgate.policy.lua_templates import LuaTemplate, lua_templates
 from headgate.policy.runtime import platform_source
+from headgate.policy.sources import prepare
+from headgate.policy.template_library import Template, templates
 from tests.policy.world import NOW, QUESTION, job, runtime_with, state, worker
 
-TEMPLATES = {template.name: template for template in lua_templates()}
+TEMPLATES = {template.name: template for template in templates() if template.language == "lua"}
 
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=lambda template: template.name)
-def test_a_template_is_a_real_policy_with_its_purpose_in_one_sentence(template: LuaTemplate) -> None:
+def test_a_template_is_a_real_policy_with_its_purpose_in_one_sentence(template: Template) -> None:
     assert template.purpose.endswith(".")
     runtime = runtime_with()
     runtime.load(template.source)
@@ -24,7 +25,13 @@ def test_a_template_is_a_real_policy_with_its_purpose_in_one_sentence(template: 
 
 
 def test_the_clone_is_the_platform_policy() -> None:
-    assert TEMPLATES["platform-clone"].source == platform_source()
+    assert TEMPLATES["platform-clone"].source.endswith(platform_source())
+
+
+@pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
+def test_a_template_that_is_deployed_keeps_its_name_and_version(template: Template) -> None:
+    prepared = prepare(template.language, template.source)
+    assert (prepared.name, prepared.version) == (template.name, "1.0.0")
 
 
 def test_shortest_job_first_takes_the_short_one_and_the_one_that_waited_too_long() -> None:

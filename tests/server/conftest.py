@@ -30,3 +30,11 @@ def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     return make_world()
+
+
+@pytest.fixture(scope="module")
+def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One server for many questions that leave nothing behind."""
+    world = World(tmp_path_factory.mktemp("server")).start()
+    yield world
+    world.stop()

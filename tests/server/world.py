@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket as sockets
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
 import httpx
@@ -21,14 +21,15 @@ from headgate.engine.aio import AsyncEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
+from headgate.policy.stopwatch import seconds
 from headgate.ports import Store
 from headgate.server import tokens
 from headgate.server.app import App, make_app
-from headgate.server.desk import LoopDesk
 from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds
+from tests.server.desk import LoopDesk
 
 R = TypeVar("R")
 WITHIN = 20.0
@@ -45,7 +46,6 @@ class World:
         core: dict[str, Any] | None = None,
         store: Store | None = None,
         policy: PolicyEngine | None = None,
-        chance: Any = None,
         **settings: Any,
     ) -> None:
         self.directory = directory
@@ -93,7 +93,7 @@ class World:
         clock, chance = SystemClock(), SystemChance()
         policy: Policy = self.deciding or FirstFit()
         writer = Writer(self.store, policy, chance, self.core)
-        self.engine = AsyncEngine(writer, clock, stopwatch=perf_counter)
+        self.engine = AsyncEngine(writer, clock, stopwatch=seconds)
         try:
             async with self.engine:
                 policies = None
@@ -140,6 +140,10 @@ class World:
         self.run(tokens.keep_token(self.engine, secret, scopes, tenant=tenant))
         return secret
 
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.serving.port}"
+
     def client(self, token: str | None = "", **options: Any) -> httpx.Client:
         """An HTTP client; as admin unless said otherwise."""
         headers = dict(options.pop("headers", {}))
@@ -156,6 +160,17 @@ class World:
         address = self.url.replace("http://", "ws://") + path
         with connect(address, additional_headers=headers, open_timeout=WITHIN, **options) as connection:
             yield Talk(connection)
+
+    def raw(self, method: str, path: str, *headers: str, end: bool = True) -> sockets.socket:
+        """A connection on which a request has begun: its head was sent, as admin."""
+        connection = sockets.create_connection(("127.0.0.1", self.serving.port), timeout=WITHIN)
+        first = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.serving.port}",
+            f"Authorization: Bearer {self.token}",
+        ]
+        connection.sendall("\r\n".join([*first, *headers, "\r\n" if end else ""]).encode())
+        return connection
 
 
 class Talk:

@@ -56,11 +56,13 @@ def _postgres(url: str) -> Store:
     return PostgresStore(url, SystemChance())
 
 
-def start_engine(store: Store, settings: Settings | None = None, policy: Policy | None = None) -> SharedEngine:
-    """An engine that owns its store, running; `StoreOwned` says who owns it otherwise."""
+def start_engine(
+    store: Store, settings: Settings | None = None, policy: Policy | None = None, *, standby: bool = False
+) -> SharedEngine:
+    """An engine that owns its store, running; `StoreOwned` says who owns it otherwise. A standby waits instead."""
     clock = SystemClock()
     writer = Writer(store, policy or FirstFit(), SystemChance(), settings, failpoint=_failpoint())
-    return SharedEngine(writer, clock).start()
+    return SharedEngine(writer, clock).start(standby)
 
 
 def open_engine(
@@ -69,15 +71,17 @@ def open_engine(
     *,
     policy: Callable[[], Policy] = FirstFit,
     exclusive: bool = False,
+    standby: bool = False,
 ) -> Face:
     """The engine of a database.
 
     A file is shared by the processes of a machine: the first owns it, later ones are its clients, and one of them
     takes over when the owner goes. With `exclusive` a second process gets an error that names the owner instead.
+    Other databases are always owned exclusively; with `standby` this waits until it can become the owner.
     """
     store = open_store(url)
     if exclusive or not isinstance(store, SqliteStore):
-        return start_engine(store, settings, policy())
+        return start_engine(store, settings, policy(), standby=standby)
     path = store.path
 
     def open_owner() -> SharedEngine:

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from headgate.cli import db
+from headgate.cli.answer import careful
+
 NOT_AVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: the service asked for is not there
 
 
@@ -15,6 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "up":
         return up()
+    if arguments.command == "db":
+        return careful(arguments.command_run, arguments)
     _parser().print_help()
     return 0
 
@@ -34,4 +39,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headgate {version('headgate')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("up", help="start the server (not available in this version yet)")
+    db.add_parser(commands)
     return parser

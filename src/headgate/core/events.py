@@ -154,6 +154,13 @@ class PreemptionAsked(Event, frozen=True, tag="preemption-asked"):
     fence_at: int
 
 
+class PreemptionLifted(Event, frozen=True, tag="preemption-lifted"):
+    """The job that room was being made for needs it no more: the holder may stay."""
+
+    lease_id: str
+    job_id: str
+
+
 # -- the cluster --------------------------------------------------------------------------------------------------
 
 

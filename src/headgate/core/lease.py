@@ -54,6 +54,11 @@ def number_of(token: int) -> int:
     return token & ((1 << _EPOCH_SHIFT) - 1)
 
 
+def epoch_of(token: int) -> int:
+    """The epoch in which a token was given out."""
+    return token >> _EPOCH_SHIFT
+
+
 def check_token(token: object) -> int:
     """Refuse what cannot be a token before it is compared with one."""
     if isinstance(token, bool) or not isinstance(token, int):

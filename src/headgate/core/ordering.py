@@ -67,7 +67,10 @@ class FirstFit:
             state.ready.give_up_workers(state.room)
         settings = state.settings
         preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
+        held_back = settings.preemptible_classes if state.preempting else ()
         for bucket, job in state.ready.candidates(state.room, preempting):
+            if bucket.job_class in held_back:  # it would take the room that is being made, only to be stopped for it
+                continue
             action = _place(state, bucket, job, now)
             if action is not None:
                 return [action]

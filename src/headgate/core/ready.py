@@ -135,6 +135,11 @@ class Bucket:
         heapq.heapify(self._strays)
         self.dead = 0
 
+    def let_go(self) -> None:
+        """Forget everybody."""
+        self._line.clear()
+        self._strays.clear()
+
     def __iter__(self) -> Iterator[Job]:
         """All ready jobs in order; costs what a sort costs."""
         jobs = [job for job in self._line if job.ready] + [entry[3] for entry in self._strays if entry[3].ready]
@@ -238,6 +243,11 @@ class ReadyQueue:
         """The shapes that need no worker."""
         self._hopeless = 0
         self._hopeless_at = -1
+
+    def __del__(self) -> None:
+        """A bucket and its jobs refer to each other, and the collector does not look into jobs: part them."""
+        for bucket in self._buckets.values():
+            bucket.let_go()
 
     def bucket_for(self, job_class: int, kind: JobKind) -> Bucket:
         """The bucket of a kind; made if it is new."""

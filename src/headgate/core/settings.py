@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True):
     fall_half_life: int = 30_000
     signals: dict[str, Threshold] = msgspec.field(default_factory=lambda: dict(SIGNALS))
     required_sources: tuple[str, ...] = ("host",)
+    forget_source: int = 600_000
+    """A source that is not required and has been silent this long is taken to be gone: its application ended."""
     fixed_busy: float | None = None
     """A fixed rating for tests and for work that must not look at the machine."""
     time_of_day: TimeOfDay | None = None
@@ -108,6 +110,7 @@ _POSITIVE = (
     "poll",
     "stale_polls",
     "fall_half_life",
+    "forget_source",
     "lease_ttl",
     "fair_half_life",
     "max_dependency_depth",

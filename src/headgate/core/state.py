@@ -13,6 +13,7 @@ import msgspec
 from headgate.core.capacity import Load
 from headgate.core.cluster import ModelSpec, Pool, PoolReport, Worker
 from headgate.core.errors import JobNotFound, ModelNotFound, PoolNotFound, TenantNotFound, WorkerNotFound
+from headgate.core.fingerprint import spec_digest
 from headgate.core.graph import Graph
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
@@ -220,6 +221,30 @@ class State:
             kind = Kind(of, job_class, self.ready.bucket_for(job_class, of))
             self.kinds[of, job_class] = kind
         return kind
+
+    def enter(self, job_id: str, seq: int, at: int, spec: JobSpec, kind: Kind, first: JobState) -> Job:
+        """A job comes into being."""
+        kind.jobs += 1
+        job = Job(
+            job_id,
+            kind,
+            spec.name,
+            spec.payload,
+            spec.seed,
+            spec.attributes,
+            spec.dependencies,
+            spec.not_before,
+            spec.deadline,
+            spec.idempotency_key,
+            seq,
+            at,
+            at,
+            first,
+        )
+        self.jobs[job_id] = job
+        if spec.idempotency_key is not None:
+            self.keys[spec.kind.tenant, spec.idempotency_key] = (job_id, spec_digest(spec))
+        return job
 
     def move(self, job: Job, trigger: Trigger) -> None:
         """Take one step of the transition table."""

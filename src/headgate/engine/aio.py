@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from headgate.core import commands as c
@@ -13,7 +14,7 @@ from headgate.core.ordering import AsyncDecider
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.rounds import EVERY, Rounds, Ticket
+from headgate.engine.rounds import EVERY, STANDBY_EVERY, Rounds, Ticket
 from headgate.engine.writer import Group, Writer, moved_on
 from headgate.ports import Clock
 
@@ -58,13 +59,21 @@ class AsyncEngine:
 
     # -- life ---------------------------------------------------------------------------------------------------
 
-    async def start(self) -> Self:
-        """Open the store, rebuild the state, and let time pass."""
+    async def start(self, standby: bool = False) -> Self:
+        """Open the store, rebuild the state, and let time pass. As a standby, wait while another engine owns it."""
         self._loop = asyncio.get_running_loop()
-        self.writer.open(self.clock.now())
+        while not self.rounds.open(self.clock.now(), standby):
+            await self._stand_by()
         self.rounds.pass_time(self.clock.now(), plan=self._decider is None)
         self._timer = self._loop.create_task(self._keep_time(), name="headgate-timer")
         return self
+
+    async def _stand_by(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STANDBY_EVERY / 1000):
+                await self._nudge.wait()
+        if self._stopping:
+            raise EngineStopped("the engine was stopped while it stood by")
 
     async def stop(self) -> None:
         """Commit what is there and let go of the store. Stopping twice is the same as once."""

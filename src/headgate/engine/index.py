@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,11 @@ from headgate.ports import EventRow, JournalRow
 encode = msgspec.msgpack.Encoder().encode
 _PLACES = 20
 """Bits for the place of an event inside its commit; a commit holds at most a million events."""
+_KINDS: dict[type[e.Event], tuple[str, str]] = {
+    kind: (field, str(kind.__struct_config__.tag)) for kind, field in JOB_FIELD.items()
+}
+"""By type of event: the field that names its job, and what history calls it."""
+_NONE: Mapping[str, int] = {}
 
 
 class HistoryIndex:
@@ -21,12 +27,12 @@ class HistoryIndex:
 
     def __init__(self, seq_of: Callable[[str], int | None]) -> None:
         self._seq_of = seq_of
-        self._waiting: deque[tuple[int, list[e.Event]]] = deque()
+        self._waiting: deque[tuple[int, list[e.Event], Mapping[str, int]]] = deque()
         self.backlog = 0
 
-    def add(self, number: int, events: list[e.Event]) -> None:
-        """A commit was made."""
-        self._waiting.append((number, events))
+    def add(self, number: int, events: list[e.Event], seqs: Mapping[str, int] = _NONE) -> None:
+        """A commit was made; `seqs` has the submission numbers of its jobs, as far as they are at hand."""
+        self._waiting.append((number, events, seqs))
         self.backlog += len(events)
 
     def add_journal(self, row: JournalRow) -> None:
@@ -38,22 +44,24 @@ class HistoryIndex:
         rows: list[EventRow] = []
         covered: int | None = None
         while self._waiting and len(rows) < most:
-            covered, events = self._waiting.popleft()
+            covered, events, seqs = self._waiting.popleft()
             self.backlog -= len(events)
-            rows += self._rows(covered, events)
+            self._add_rows(rows, covered, events, seqs)
         return rows, covered
 
-    def _rows(self, number: int, events: list[e.Event]) -> list[EventRow]:
-        rows = []
-        for place, event in enumerate(events):
-            field = JOB_FIELD.get(type(event))
-            seq = None if field is None else self._seq(event, field)
-            if seq is not None:
-                kind = str(type(event).__struct_config__.tag)
-                rows.append(EventRow(seq, number << _PLACES | place, event.at, kind, encode(event)))
-        return rows
+    def _add_rows(self, rows: list[EventRow], number: int, events: list[Any], seqs: Mapping[str, int]) -> None:
+        place = number << _PLACES
+        for event in events:
+            kind = _KINDS.get(type(event))
+            if kind is not None:
+                field, name = kind
+                job_id = getattr(event, field)
+                seq = seqs.get(job_id) or self._seq(event, job_id)
+                if seq is not None:
+                    rows.append(EventRow(seq, place, event.at, name, encode(event)))
+            place += 1
 
-    def _seq(self, event: e.Event, field: str) -> int | None:
+    def _seq(self, event: Any, job_id: str) -> int | None:
         if type(event) is e.JobSubmitted:
             return event.seq
-        return self._seq_of(getattr(event, field))
+        return self._seq_of(job_id)

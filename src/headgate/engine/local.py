@@ -59,6 +59,7 @@ class LocalServer:
         self._on_hang_up = on_hang_up
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._bound: os.stat_result | None = None
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._accepting: threading.Thread | None = None
@@ -72,13 +73,14 @@ class LocalServer:
                 self._listener.bind(address)
         finally:
             os.umask(previous)
+        self._bound = self._path.stat()
         self._listener.listen(128)
         self._accepting = threading.Thread(target=self._accept, name="headgate-local", daemon=True)
         self._accepting.start()
 
     def stop(self) -> None:
-        """Serve no more; callers see the connection end."""
-        self._path.unlink(missing_ok=True)
+        """Serve no more; callers see the connection end. Stopping twice is the same as once."""
+        self._unlink()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -88,6 +90,13 @@ class LocalServer:
                     connection.shutdown(socket.SHUT_RDWR)
         if self._accepting is not None:
             self._accepting.join()
+
+    def _unlink(self) -> None:
+        """Remove the socket, unless another owner has put its own there."""
+        bound, self._bound = self._bound, None
+        with contextlib.suppress(FileNotFoundError):
+            if bound is not None and os.path.samestat(bound, self._path.stat()):
+                self._path.unlink()
 
     def _accept(self) -> None:
         while True:
@@ -162,9 +171,11 @@ class LocalClient:
         return self._call(asked)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
-        """Close every connection."""
+        """Close every connection; a thread that waits for an answer on one is told that there will be none."""
         with self._lock:
             for connection in self._all:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
                 connection.close()
             self._all.clear()
 

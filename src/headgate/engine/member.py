@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from headgate.core import commands as c
 from headgate.core.errors import DuplicateJob
 from headgate.core.lease import Lease
-from headgate.engine.errors import EngineUnreachable
+from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.questions import Question
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
-from headgate.ports import Clock, StoreOwned
+from headgate.ports import Clock, Deposed, StoreOwned
 
 R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
@@ -46,6 +46,7 @@ class Member:
         self._lock = threading.Lock()
         self._face: Face | None = None
         self._server: LocalServer | None = None
+        self._held_by = ""
         self._stopped = False
 
     @property
@@ -66,15 +67,19 @@ class Member:
         except EngineUnreachable:
             if isinstance(command, _ONCE_ONLY):
                 raise
-            face = self._join(face)
-        return self._again(face, command)
+        except EngineStopped:
+            if not _deposed(face):
+                raise
+        return self._again(self._join(face), command)
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question."""
         face = self._joined()
         try:
             return face.ask(question)
-        except EngineUnreachable:
+        except (EngineUnreachable, EngineStopped) as error:
+            if isinstance(error, EngineStopped) and not _deposed(face):
+                raise
             return self._join(face).ask(question)
 
     def wait_end(self, job_id: str, within: float) -> bool:
@@ -105,12 +110,15 @@ class Member:
         """Leave; the owner hands over to whoever asks next."""
         with self._lock:
             self._stopped = True
-            if self._server is not None:
-                self._server.stop()
-                self._server = None
-            if self._face is not None:
-                self._face.stop()
-                self._face = None
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._face is not None:
+            self._face.stop()
+            self._face = None
 
     def _again(self, face: Face, command: c.Command[R]) -> R:
         """Send a command whose first answer was lost: it may have been carried out."""
@@ -134,7 +142,7 @@ class Member:
             if self._face is not None and self._face is not lost:
                 return self._face
             if lost is not None:
-                lost.stop()
+                self._leave()
             self._face = self._look()
             return self._face
 
@@ -146,17 +154,24 @@ class Member:
             if face is not None:
                 return face
             if self._clock.now() >= deadline:
-                raise EngineUnreachable(f"{self._socket.stem} is owned by a process that does not answer")
+                raise EngineUnreachable(f"{self._held_by}, but nobody answers at {self._socket.name}")
             self._pause(wait)
             wait = min(0.25, wait * 2)
 
     def _own(self) -> Face | None:
         try:
             engine = self._open_owner()
-        except StoreOwned:
+        except StoreOwned as error:
+            self._held_by = str(error)
             return None
-        self._server = LocalServer(engine, self._socket, engine.hung_up)
-        self._server.start()
+        server = LocalServer(engine, self._socket, engine.hung_up)
+        try:
+            server.start()
+        except BaseException:
+            engine.stop()
+            raise
+        engine.on_deposed = server.stop  # its clients look for the new owner
+        self._server = server
         return engine
 
     def _reach(self) -> Face | None:
@@ -166,3 +181,8 @@ class Member:
         except EngineUnreachable:
             return None
         return client
+
+
+def _deposed(face: Face) -> bool:
+    """Whether this process owned the database and another one has taken it over."""
+    return isinstance(face, SharedEngine) and isinstance(face.writer.stopped, Deposed)

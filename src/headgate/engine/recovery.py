@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -12,22 +13,53 @@ from headgate.core.cluster import ModelSpec
 from headgate.core.events import ModelSet, TenantSet, WorkerRegistered
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
-from headgate.core.restore import Standing, restore_ended, restore_live
+from headgate.core.restore import Standing, restore_ended, restore_live, restore_queued
 from headgate.core.settings import Settings
-from headgate.core.state import Settled, State
+from headgate.core.state import Kind, Settled, State
 from headgate.core.states import TERMINAL, JobState
-from headgate.core.tenants import TenantSpec
+from headgate.core.tenants import Tenant, TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
-from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, Store
+from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow
 
-_spec = msgspec.msgpack.Decoder(JobSpec).decode
+
+class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """`JobSpec` with its kind left encoded: a million jobs are of few kinds, and each is decoded once."""
+
+    kind: msgspec.Raw
+    name: str
+    payload: bytes = b"null"
+    seed: int | None = None
+    attributes: bytes = b"{}"
+    dependencies: tuple[str, ...] = ()
+    not_before: int | None = None
+    deadline: int | None = None
+    idempotency_key: str | None = None
+
+
+_stored_spec = msgspec.msgpack.Decoder(_StoredSpec).decode
 _kind = msgspec.msgpack.Decoder(JobKind).decode
 _worker = msgspec.msgpack.Decoder(WorkerDocument).decode
 _tenant = msgspec.msgpack.Decoder(TenantSpec).decode
 _model = msgspec.msgpack.Decoder(ModelSpec).decode
 
 
-def recover(store: Store, settings: Settings, mark: Mark, now: int) -> tuple[State, Changes]:
+class Rows(Protocol):
+    """The part of a store that a state is rebuilt from."""
+
+    def live_jobs(self) -> Iterator[LiveJob]:
+        """All jobs that have not ended, in order of submission."""
+        ...
+
+    def recent_ends(self, limit: int) -> list[EndedJob]:
+        """The last jobs that ended, oldest end first."""
+        ...
+
+    def documents(self) -> Iterator[DocumentRow]:
+        """All documents."""
+        ...
+
+
+def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[State, Changes]:
     """The state as of the last commit, and the collector that knows which rows stand in the store."""
     state = State(settings, mark.epoch)
     state.seq, state.tokens = mark.seq, mark.tokens
@@ -37,13 +69,56 @@ def recover(store: Store, settings: Settings, mark: Mark, now: int) -> tuple[Sta
     gc.disable()  # a million new objects would be looked through again and again, and none of them is garbage
     try:
         _documents(state, store.documents(), now)
-        _ended(state, store.recent_ends(settings.retain_finished))
-        _live(state, changes, store.live_jobs(), now)
+        specs = _Specs(state)
+        _ended(state, store.recent_ends(settings.retain_finished), specs)
+        _live(state, changes, store.live_jobs(), specs, now)
     finally:
         if collecting:
             gc.enable()
     _mend_low_water(state, changes, mark)
     return state, changes
+
+
+class _Specs:
+    """Decodes specifications; equal kinds become one object."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._kinds: dict[bytes, JobKind] = {}
+        self._homes: dict[bytes, tuple[Kind, Tenant]] = {}
+
+    def home(self, encoded: bytes) -> tuple[Kind, Tenant]:
+        """Where queued jobs of a kind are counted."""
+        home = self._homes.get(encoded)
+        if home is None:
+            of = self.kind(encoded)
+            home = self._state.kind_for(of, of.job_class), self._state.tenant_named(of.tenant)
+            self._homes[encoded] = home
+        return home
+
+    def kind(self, encoded: bytes) -> JobKind:
+        kind = self._kinds.get(encoded)
+        if kind is None:
+            kind = self._kinds[encoded] = _kind(encoded)
+        return kind
+
+    def decode(self, body: bytes) -> JobSpec:
+        return self.whole(_stored_spec(body))
+
+    def whole(self, stored: _StoredSpec) -> JobSpec:
+        """The specification with its kind decoded."""
+        kind = self.kind(bytes(stored.kind))
+        return JobSpec(
+            kind,
+            stored.name,
+            stored.payload,
+            stored.seed,
+            stored.attributes,
+            stored.dependencies,
+            stored.not_before,
+            stored.deadline,
+            stored.idempotency_key,
+        )
 
 
 def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
@@ -61,28 +136,45 @@ def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
             state.documents[row.kind, row.id] = body
 
 
-def _ended(state: State, rows: Iterable[EndedJob]) -> None:
+def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
     for job, end in rows:
         settled = None
         if end.lease_id is not None:
             settled = Settled(
                 end.lease_id, end.token or 0, end.verb or "", end.digest or b"", end.worker_id, end.started_at
             )
-        restore_ended(state, job.id, job.seq, job.created_at, _spec(job.spec), JobState(end.state), settled)
+        restore_ended(state, job.id, job.seq, job.created_at, specs.decode(job.spec), JobState(end.state), settled)
 
 
-def _live(state: State, changes: Changes, rows: Iterable[LiveJob], now: int) -> None:
+def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
     for job, status, lease in rows:
-        spec = _spec(job.spec)
+        stored = _stored_spec(job.spec)
+        if status is None and lease is None and _waits_for_room_alone(stored):
+            kind, tenant = specs.home(bytes(stored.kind))
+            restore_queued(
+                state, kind, tenant, job.id, job.seq, job.created_at, stored.name, stored.payload, stored.attributes
+            )
+            continue
+        spec = specs.whole(stored)
         standing = None
         if status is not None:
             standing = _standing(spec, status)
             changes.status_rows.add(job.seq)
         held = None
         if lease is not None:
-            held = _lease(job.id, spec, standing, lease)
+            held = _lease(job.id, spec, standing, lease, now)
             changes.lease_rows.add(job.seq)
         restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
+
+
+def _waits_for_room_alone(stored: _StoredSpec) -> bool:
+    return not (
+        stored.dependencies
+        or stored.not_before is not None
+        or stored.deadline is not None
+        or stored.idempotency_key is not None
+        or stored.seed is not None
+    )
 
 
 def _standing(spec: JobSpec, row: StatusRow) -> Standing:
@@ -93,7 +185,8 @@ def _standing(spec: JobSpec, row: StatusRow) -> Standing:
     return Standing(of, row.job_class, row.attempt, row.not_before, row.queued_at, settled)
 
 
-def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow) -> Lease:
+def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow, now: int) -> Lease:
+    """The lease with a full TTL from now: the clock of the last start may have stood hours ahead of this one."""
     of = spec.kind if standing is None else standing.kind
     return Lease(
         row.lease_id,
@@ -105,7 +198,7 @@ def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow)
         of.resources,
         row.token,
         row.granted_at,
-        row.granted_at + row.ttl,
+        now + row.ttl,
         row.granted_at,
         row.attempt,
         row.ttl,

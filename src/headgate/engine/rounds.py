@@ -8,13 +8,16 @@ from typing import Any, Generic, TypeVar
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
 from headgate.engine.writer import Writer
-from headgate.ports import Deposed
+from headgate.ports import Deposed, StoreOwned, StoreUnavailable
 
 R = TypeVar("R")
 EVERY = 1_000
 """Milliseconds between two ticks when nothing is due sooner."""
 INDEX_EVERY = 100
 """Milliseconds between two looks at the history index while it is behind."""
+
+STANDBY_EVERY = 250
+"""Milliseconds between two tries of a standby to become the owner."""
 
 SLACK = 256
 """A shell is woken only if that gains more than this: the cheap look at the timers is no more exact."""
@@ -58,6 +61,23 @@ class Rounds:
         self.deposed = False
         self.wake_at = 0
         """When the shell means to pass time again."""
+        self._stood_by = False
+
+    def open(self, now: int, standby: bool) -> bool:
+        """Become the owner of the store; false if a standby has to try again.
+
+        A standby waits for an owner to go, and then also for a store that went with it. A store that cannot be had
+        from the first is told at once.
+        """
+        try:
+            self.writer.open(now)
+        except (StoreOwned, StoreUnavailable) as error:
+            if not standby or (isinstance(error, StoreUnavailable) and not self._stood_by):
+                raise
+            self._stood_by = True
+            self.problem = str(error)
+            return False
+        return True
 
     def accept(self, tickets: list[Ticket[Any]], now: int) -> None:
         """Carry out commands, then let the policy plan."""
@@ -71,13 +91,25 @@ class Rounds:
             try:
                 ticket.reply = self.writer.accept(ticket.command, now, ticket.done)
             except Exception as error:  # noqa: BLE001 - handed to the caller
-                ticket.done(error)
+                self._refuse(ticket, error)
+
+    def _refuse(self, ticket: Ticket[Any], refusal: Exception) -> None:
+        """What it rests on may not be on the disk yet: "there is a job X already" must not be said too early."""
+        if self.writer.stopped is not None:
+            ticket.done(refusal)
+        else:
+            self.writer.when_durable(lambda failure: ticket.done(failure or refusal))
 
     def pass_time(self, now: int, *, plan: bool = True) -> None:
-        """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried."""
+        """Tick; after a failed commit, rebuild from the store first. Problems are kept for all to see, and retried.
+
+        Only being deposed is for good: another engine owns the store, and this one has stepped down.
+        """
         try:
-            if self.writer.stopped is not None:
-                self.reopen(now)
+            if isinstance(self.writer.stopped, Deposed):  # to open anew would be to depose the other one in turn
+                raise self.writer.stopped
+            if self.writer.stopped is not None:  # memory is ahead of the disk: rebuild it from there
+                self.writer.open(now)
             self.writer.tick(now)
             if plan and self.writer.wants_cycle():
                 self.writer.cycle(now)
@@ -89,11 +121,6 @@ class Rounds:
             self.problem = str(error)
         else:
             self.problem = None
-
-    def reopen(self, now: int) -> None:
-        """Memory is ahead of the disk: rebuild it from there."""
-        self.writer.store.close()
-        self.writer.open(now)
 
     def catch_up(self) -> None:
         """Finish the history index, before stopping."""

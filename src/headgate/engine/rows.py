@@ -37,6 +37,7 @@ _BY_JOB_ID: tuple[type[e.Event], ...] = (
     e.LeaseExpired,
     e.LeaseReleased,
     e.PreemptionAsked,
+    e.PreemptionLifted,
 )
 JOB_FIELD: dict[type[e.Event], str] = {
     **dict.fromkeys(_BY_ID, "id"),
@@ -82,6 +83,8 @@ class Changes:
         self.low_water = LowWater(low_water)
         self.lease_rows: set[int] = set()
         self.status_rows: set[int] = set()
+        self.seqs: dict[str, int] = {}
+        """The submission numbers of the jobs in the last batch that was taken."""
         self._clear()
 
     def _clear(self) -> None:
@@ -89,6 +92,7 @@ class Changes:
         self._new: dict[str, e.JobSubmitted] = {}
         self._touched: dict[str, None] = {}
         self._ended: dict[str, Job] = {}
+        self._ended_waiting: set[str] = set()
         self._altered: set[str] = set()
         self._results: dict[str, bytes] = {}
         self._failures: dict[str, e.Failure] = {}
@@ -116,6 +120,8 @@ class Changes:
         job = state.jobs[job_id]
         if job.state in TERMINAL:  # the core may forget it before the commit
             self._ended[job_id] = job
+            if kind is e.DeadlineMissed or (kind is e.JobCancelled and job.settled and job.settled.verb != "cancel"):
+                self._ended_waiting.add(job_id)
         if kind is e.JobSubmitted:
             self._new[job_id] = event
         elif kind is e.JobCompleted:
@@ -142,8 +148,12 @@ class Changes:
         """The rows of the next commit; collecting starts anew."""
         batch = Batch(number, state.epoch, at, state.seq, state.tokens, self.low_water.mark)
         batch.journal = e.encode(self.events) if self.events else b""
+        seqs: dict[str, int] = {}
         for job_id in self._touched:
-            self._project(self._ended.get(job_id) or state.jobs[job_id], batch, at)
+            job = self._ended.get(job_id) or state.jobs[job_id]
+            seqs[job_id] = job.seq
+            self._project(job, batch, at)
+        self.seqs = seqs
         batch.documents = [DocumentRow(kind, id_, _document(state, kind, id_)) for kind, id_ in self._documents]
         batch.records = self.records
         batch.low_water = self.low_water.mark
@@ -182,6 +192,8 @@ class Changes:
         settled = job.settled
         error = encode(failure) if failure is not None and job.id not in self._results else None
         result = self._results.get(job.id)
+        # A job that ended while it waited ended on no worker; what its last lease said still tells a repeat.
+        held = settled is not None and job.id not in self._ended_waiting
         if settled is None:
             return EndRow(job.seq, job.state.value, at, job.attempt, None, None, None, None, None, None, error, result)
         return EndRow(
@@ -189,8 +201,8 @@ class Changes:
             job.state.value,
             at,
             job.attempt,
-            settled.started_at,
-            settled.worker_id,
+            settled.started_at if held else None,
+            settled.worker_id if held else None,
             settled.lease_id,
             settled.token,
             settled.verb,
@@ -225,7 +237,7 @@ def job_row(event: e.JobSubmitted) -> JobRow:
         event.seq,
         event.id,
         event.at,
-        event.state.value,
+        event.state._value_,  # `value` is a descriptor in Python, and costs as much as the rest of the row
         of.tenant,
         of.type,
         spec.name,

@@ -1,15 +1,18 @@
 """The engine for threads: whoever comes first does everybody's work.
 
-A caller leaves its command in a queue and waits for its turn. The one whose turn it is carries out all commands in
-the queue, lets the policy plan, commits once, and hands out the answers. So one caller pays for one commit and no
-hand-over, and many callers share commits. A timer thread takes its turn like anybody else.
+A caller leaves its command in a queue. If nobody leads, it leads: it carries out all commands in the queue, lets the
+policy plan, commits once, and hands out the answers; then it names whoever waits first to lead next. Those who do not
+lead sleep until they are woken with their answer. So one caller pays for one commit and no hand-over, and many callers
+share commits. A timer thread takes its turn like anybody else.
 """
 
 from __future__ import annotations
 
 import threading
+from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -22,7 +25,7 @@ from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, Question, answer, ended
-from headgate.engine.rounds import Rounds, Ticket
+from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
 from headgate.engine.working import (
     LOG,
     WaitLease,
@@ -36,9 +39,27 @@ from headgate.engine.working import (
     silent_holder,
 )
 from headgate.engine.writer import Writer
-from headgate.ports import Clock
+from headgate.ports import Clock, StoreError
 
 R = TypeVar("R")
+
+
+class _Waiting(Ticket[R]):
+    """A command whose caller may sleep until it is settled."""
+
+    __slots__ = ("asleep",)
+
+    def __init__(self, command: c.Command[R]) -> None:
+        super().__init__(command, self.wake)
+        self.asleep = allocate_lock()
+        self.asleep.acquire()
+
+    def wake(self) -> None:
+        """Let the caller look again; it may be awake already."""
+        try:
+            self.asleep.release()
+        except RuntimeError:
+            return
 
 
 class SharedEngine:
@@ -48,9 +69,12 @@ class SharedEngine:
         self.writer = writer
         self.rounds = Rounds(writer)
         self.clock = clock
+        self.on_deposed: Callable[[], None] = lambda: None
+        """Called once, when another engine has taken the store over."""
         self._turn = threading.RLock()
         self._changed = threading.Condition(self._turn)
-        self._queue: deque[Ticket[Any]] = deque()
+        self._leading = allocate_lock()
+        self._queue: deque[_Waiting[Any]] = deque()
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
@@ -63,14 +87,24 @@ class SharedEngine:
 
     # -- life ---------------------------------------------------------------------------------------------------
 
-    def start(self) -> Self:
-        """Open the store, rebuild the state, and let time pass."""
-        with self._turn:
-            self.writer.open(self.clock.now())
-            self.rounds.pass_time(self.clock.now())
+    def start(self, standby: bool = False) -> Self:
+        """Open the store, rebuild the state, and let time pass.
+
+        As a standby, wait while another engine owns the store; `stop` from another thread ends the wait.
+        """
+        while not self._opened(standby):
+            if self._stopping.wait(STANDBY_EVERY / 1000):
+                raise EngineStopped("the engine was stopped while it stood by")
         self._timer = threading.Thread(target=self._keep_time, name="headgate-timer", daemon=True)
         self._timer.start()
         return self
+
+    def _opened(self, standby: bool) -> bool:
+        with self._turn:
+            if not self.rounds.open(self.clock.now(), standby):
+                return False
+            self.rounds.pass_time(self.clock.now())
+            return True
 
     def stop(self) -> None:
         """Commit what is there and let go of the store. Stopping twice is the same as once."""
@@ -94,21 +128,52 @@ class SharedEngine:
 
     def do(self, command: c.Command[R]) -> R:
         """Carry out a command and return when its effects are durable."""
-        ticket = Ticket(command)
+        ticket = _Waiting(command)
         self._queue.append(ticket)
-        with self._turn:
-            if not ticket.settled:
-                self._drain()
+        self._wait(ticket)
         return ticket.result()
 
+    def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
+        """Carry out several commands in one commit, each for itself; the error of a refused one stands in the list."""
+        tickets = [_Waiting(command) for command in commands]
+        self._queue.extend(tickets)
+        for ticket in tickets:
+            self._wait(ticket)
+        return [ticket.error or ticket.reply for ticket in tickets]
+
+    def _wait(self, ticket: _Waiting[Any]) -> None:
+        """Lead if nobody does, otherwise sleep until the answer is there or it is this caller's turn to lead."""
+        while not ticket.settled:
+            if not self._leading.acquire(blocking=False):
+                ticket.asleep.acquire()
+                continue
+            try:
+                if not ticket.settled:
+                    with self._turn:
+                        self._drain()
+            finally:
+                self._leading.release()
+            # After the release: who came too late to be served, and too early to lead, would sleep for ever.
+            if self._queue:
+                with suppress(IndexError):  # another leader may have served it meanwhile
+                    self._queue[0].wake()
+
     def ask(self, question: Question[R]) -> R:
-        """Answer a question. What only the store knows is read beside the work, and holds what is durable."""
+        """Answer a question. What only the store knows is read beside the work, even while commits fail."""
         if type(question) is GetHistory and self.writer.stopped is None and self.writer.index_backlog:
             with self._turn:
                 self.rounds.catch_up()
-        if type(question) in STORED and self.writer.stopped is None:
-            return answer(question, self.writer.state, self.writer.store, self.clock.now())
+        if type(question) in STORED:
+            return self._ask_store(question)
         return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
+
+    def _ask_store(self, question: Question[R]) -> R:
+        try:
+            return answer(question, self.writer.state, self.writer.store, self.clock.now())
+        except StoreError as error:
+            if self.writer.stopped is None:
+                raise
+            raise EngineStopped(f"the engine has stopped: {self.writer.stopped}") from error
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
@@ -116,26 +181,28 @@ class SharedEngine:
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
-        tickets: list[Ticket[Any]] = [Ticket(word) for word in asked.words]
-        if asked.logs:  # output belongs to the lease, so it comes before the word that ends it
-            with self._turn:
-                self._keep_output(asked)
-                self._queue.extend(tickets)
-                self._drain()
-        else:
-            self._queue.extend(tickets)
+        if asked.logs or self._parked(asked) is not None:
+            self._hear(asked)
+        replies = self.do_all(asked.words)
+        refused = tuple(refusal(place, r) for place, r in enumerate(replies) if isinstance(r, Exception))
         with self._turn:
-            if self.writer.stopped is None and (parked := parked_worker(self.writer.state, asked)) is not None:
-                self._register(parked, pull=False)
-                self._drain()
-            if not all(ticket.settled for ticket in tickets):
-                self._drain()
-            refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
             found = self._news(asked)
             if asked.within > 0 and not (refused or found.news):
-                self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
+                self._changed.wait_for(lambda: self._parked(asked) or self._news(asked).news, asked.within)
                 found = self._news(asked)
-        return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+        return msgspec.structs.replace(found, refused=refused) if refused else found
+
+    def _hear(self, asked: Work) -> None:
+        """A worker that speaks is no longer parked; its output comes before the word that ends the lease."""
+        with self._turn:
+            self._keep_output(asked)
+            parked = self._parked(asked)
+            if parked is not None:
+                self._register(parked, pull=False)
+            self._drain()
+
+    def _parked(self, asked: Work) -> WorkerSpec | None:
+        return None if self.writer.stopped is not None else parked_worker(self.writer.state, asked)
 
     def _park_silent(self, events: list[Event], state: State) -> None:
         """A worker that let a lease run out in silence is given nothing until it speaks: it may be dead."""
@@ -165,10 +232,6 @@ class SharedEngine:
 
     def _news(self, asked: Work) -> Worked:
         return self.read(lambda state: news(state, asked, self.clock.now()))
-
-    @property
-    def _stopped(self) -> bool:
-        return self.writer.stopped is not None
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
@@ -208,8 +271,9 @@ class SharedEngine:
     def _drain(self) -> None:
         """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
         tickets: list[Ticket[Any]] = []
-        while self._queue:
-            tickets.append(self._queue.popleft())
+        queue = self._queue
+        while queue:
+            tickets.append(queue.popleft())
         self.rounds.accept(tickets, self.clock.now())
         try:
             self.writer.flush()
@@ -235,4 +299,5 @@ class SharedEngine:
                 self.rounds.pass_time(self.clock.now())
                 self._changed.notify_all()
             if self.rounds.deposed:
+                self.on_deposed()
                 return

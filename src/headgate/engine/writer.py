@@ -13,7 +13,9 @@ from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.actions import Action, Wait
 from headgate.core.decide import decide
+from headgate.core.errors import DuplicateJob
 from headgate.core.fingerprint import digest
+from headgate.core.lease import epoch_of
 from headgate.core.ordering import Decider, Note, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
@@ -23,7 +25,7 @@ from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
-from headgate.ports import Batch, Chance, CommitFailed, RecordRow, Store
+from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, RecordRow, Store
 
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
@@ -42,6 +44,11 @@ class Group:
         self.batch: Batch | None = None
 
 
+def _pause_of(lease_ttl: int) -> int:
+    """A silence of the engine that could cost a holder its lease; never less than two of the shells' ticks."""
+    return max(2_000, min(5_000, lease_ttl // 2))
+
+
 def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
     return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
@@ -57,7 +64,7 @@ class Writer:
         chance: Chance,
         settings: Settings | None = None,
         *,
-        pause: int = 5_000,
+        pause: int | None = None,
         failpoint: Hook | None = None,
     ) -> None:
         self.settings = settings or Settings()
@@ -70,8 +77,10 @@ class Writer:
         if self._decider is not None:
             self.observers.append(self._decider.observe)
         self._chance = chance
-        self._pause = pause
+        self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
+        self._forgotten_to = ""
+        """Ids sort by the time they were made: jobs with ids up to this one may be known to the store alone."""
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
 
@@ -82,6 +91,8 @@ class Writer:
         mark = self.store.open()
         self.state, self._changes = recover(self.store, self.settings, mark, now)
         self.number = mark.number
+        if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
+            self._forgotten_to = max(self._forgotten_to, max(self.state.jobs, default=""))
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
@@ -94,7 +105,14 @@ class Writer:
         self.stopped = None
         self.recoveries += 1
         self._hit("recover.after")
+        self._void_leases_of_another_time(now)
         self._take(c.Resume(), now)
+
+    def _void_leases_of_another_time(self, now: int) -> None:
+        """After a restore the holders in the copy may have finished long since: their tokens must not count."""
+        for lease in list(self.state.leases.values()):
+            if self.state.epoch - epoch_of(lease.token) >= RESTORE_LEAP:
+                self._take(c.Release(lease.id, lease.token), now)
 
     def _seq_of(self, job_id: str) -> int | None:
         job = self.state.jobs.get(job_id)
@@ -116,13 +134,17 @@ class Writer:
         if type(command) is c.Submit:
             command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
         reply = self._take(command, now)
+        self.when_durable(done)
+        return reply
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done` when everything that an answer given now may rest on is on the disk. Refusals rest on it too."""
         if self._changes:
             self._group.waiting.append(done)
-        elif self._sealing is not None:  # the answer may rest on what is on its way to the disk
+        elif self._sealing is not None:
             self._sealing.waiting.append(done)
         else:
             done(None)
-        return reply
 
     def _take(self, command: c.Command[R], now: int) -> R:
         outcome = decide(self.state, command, now, self._chance.uniform)
@@ -131,6 +153,10 @@ class Writer:
         self._last_now = max(self._last_now, now)
         if not self._wake:
             self._wake = any(type(event) in _WAKING for event in outcome.events)
+        if type(command) is c.Tick:
+            for event in outcome.events:
+                if type(event) is e.JobsForgotten:
+                    self._forgotten_to = max(self._forgotten_to, *event.ids)
         for observer in self.observers:
             observer(outcome.events, self.state)
         return outcome.reply
@@ -144,19 +170,28 @@ class Writer:
         """Tell the core of jobs it has forgotten and the store has not: dependencies and idempotency keys."""
         finished: dict[str, JobState] = {}
         keys: dict[str, tuple[str, bytes]] = {}
-        new = {job.id for job in command.jobs}
-        unknown = {
-            d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs and d not in new
-        }
+        self._refuse_forgotten(command)
+        unknown = {d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs}
         if unknown:
-            finished = self.store.states_of(unknown)
+            unknown -= {job.id for job in command.jobs}
+            finished = self.store.states_of(unknown) if unknown else {}
         for job in command.jobs:
-            key, tenant = job.spec.idempotency_key, job.spec.kind.tenant
-            if key is not None and (tenant, key) not in self.state.keys:
+            key = job.spec.idempotency_key
+            if key is not None and ((tenant := job.spec.kind.tenant), key) not in self.state.keys:
                 row = self.store.find_key(tenant, key)
                 if row is not None:
                     keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
         return c.Submit(command.jobs, finished, keys) if finished or keys else command
+
+    def _refuse_forgotten(self, command: c.Submit) -> None:
+        """A repeat of a job that the core has forgotten must not reach the store: it would refuse the whole group."""
+        jobs, last = self.state.jobs, self._forgotten_to
+        old = [job for job in command.jobs if job.id <= last and job.id not in jobs]
+        unkeyed = [job.id for job in old if job.spec.idempotency_key is None]
+        known = self.store.states_of(unkeyed) if unkeyed else {}
+        if known:
+            again = min(known)
+            raise DuplicateJob(f"there is a job {again!r} already", job_id=again)
 
     def tick(self, now: int) -> None:
         """Let time pass: timers, ageing, capacity; then see whether anything can start."""
@@ -228,7 +263,7 @@ class Writer:
         events = self._changes.events
         group.batch = self._changes.take(self.state, self.number, self._last_now)
         if events:
-            self._index.add(self.number, events)
+            self._index.add(self.number, events, self._changes.seqs)
         return self._write(group)
 
     def index(self) -> None:

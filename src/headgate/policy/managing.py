@@ -11,9 +11,9 @@ import msgspec
 from headgate.core.commands import Command
 from headgate.policy.deciding import PolicyEngine, PolicyStatus
 from headgate.policy.decisions import KIND, Decision, Difference, Replayer, history_of, load
-from headgate.policy.errors import InvalidPolicy, PolicyForbidden
+from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
-from headgate.policy.runtime import PolicyRefused
+from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
 from headgate.policy.sources import refusal
 from headgate.policy.validation import Validation, validate
 
@@ -118,10 +118,19 @@ class Policies:
     def replay(self, decision_id: str) -> Difference:
         """Ask the version that decided once more; the answer should be identical."""
         history = history_of(self.decisions(), decision_id)
-        decision = history[-1]
-        lua = None if decision.decided_by == "platform" else self.library.get(decision.version).lua
-        with Replayer(lua, self._deciding.settings.host) as replayer:
+        with Replayer(self._lua_of(history[-1]), self._deciding.settings.host) as replayer:
             return replayer.compare(history)
+
+    def _lua_of(self, decision: Decision) -> str | None:
+        """What decided: a version of the library, or the platform policy (none: the one that decides today)."""
+        if decision.decided_by != "platform":
+            return self.library.get(decision.version).lua
+        if decision.version == platform_version():
+            return None
+        if decision.version not in platform_versions():
+            text = f"platform policy {decision.version} is not part of this Headgate"
+            raise PolicyNotFound(text, version=decision.version)
+        return platform_source(decision.version)
 
     def try_draft(self, decision_id: str, language: str, source: str) -> Difference:
         """What a draft would have answered in place of the recorded policy."""

@@ -23,7 +23,7 @@ _json = msgspec.json.Decoder().decode
 _OF_JOBS = (e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobAged, e.JobPatched, e.JobCancelled, e.DeadlineMissed)
 _OF_LEASES = (
     *(e.LeaseGranted, e.JobStarted, e.JobCompleted, e.AttemptFailed),
-    *(e.LeaseExpired, e.LeaseReleased, e.PreemptionAsked),
+    *(e.LeaseExpired, e.LeaseReleased, e.PreemptionAsked, e.PreemptionLifted),
 )
 _OF_WORKERS = (e.WorkerChanged, e.WorkerClaimed, e.WorkerRemoved, e.WorkerEvicted)
 _MINUTE = 60_000
@@ -184,6 +184,8 @@ class Mirroring:
 def _config(settings: Settings) -> dict[str, Any]:
     return {
         "preemption": settings.preemption,
+        "preempting_classes": [d.CLASSES[job_class] for job_class in settings.preempting_classes],
+        "preemptible_classes": [d.CLASSES[job_class] for job_class in settings.preemptible_classes],
         "stagger_ms": settings.stagger,
         "lease_ttl_ms": settings.lease_ttl,
         "total_units": settings.total_units,

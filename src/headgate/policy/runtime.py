@@ -8,8 +8,10 @@ foreign code here does so in a process that can be killed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from lupa import luajit21
@@ -19,8 +21,9 @@ from headgate.policy.deltas import Answer, Delta, Question, decode_answer, encod
 MAX_SOURCE_BYTES = 1 << 20
 PLATFORM, USER = "platform", "user"
 _PARTS = (
-    *("codec", "views", "queue", "mirror", "fleet", "helpers", "victims", "effects"),
-    *("sandbox", "speech", "policies", "asking", "deltas"),
+    *("codec", "views", "queue", "mirror", "fleet"),
+    *("fitting", "helpers", "stock", "quotas", "eviction", "victims"),
+    *("effects", "sandbox", "speech", "policies", "asking", "deltas"),
 )
 
 
@@ -38,15 +41,36 @@ def lua_source(name: str) -> bytes:
     return resources.files("headgate.policy").joinpath("lua", f"{name}.lua").read_bytes()
 
 
+def platform_source(version: str | None = None) -> str:
+    """The built-in policy, which is also its own manual: the one that decides, or an earlier one by its version."""
+    if version is None:
+        return lua_source("platform").decode()
+    return platform_versions()[version]
+
+
 @cache
-def platform_source() -> str:
-    """The built-in policy, which is also its own manual."""
-    return lua_source("platform").decode()
-
-
 def platform_version() -> str:
     """The semantic version in the header of the built-in policy."""
-    found = re.search(r"^-- version: (\d+\.\d+\.\d+)$", platform_source(), re.MULTILINE)
+    return _version_of(platform_source())
+
+
+@cache
+def platform_versions() -> dict[str, str]:
+    """Every version of the built-in policy in this package, so that what an earlier one decided can be replayed.
+
+    `platform.lua` decides; those before it stay beside it as `platform-1.0.0.lua`.
+    """
+    return read_versions(resources.files("headgate.policy").joinpath("lua").iterdir())
+
+
+def read_versions(files: Iterable[Traversable]) -> dict[str, str]:
+    """The sources of the platform policy among these files, by version."""
+    sources = [file.read_text("utf-8") for file in files if re.fullmatch(r"platform(-[\d.]+)?\.lua", file.name)]
+    return {_version_of(source): source for source in sources}
+
+
+def _version_of(source: str) -> str:
+    found = re.search(r"^-- version: (\d+\.\d+\.\d+)$", source, re.MULTILINE)
     if found is None:
         raise PolicyRefused("version", "the platform policy names no version")
     return found[1]

@@ -68,6 +68,7 @@ class App:
         loop = asyncio.get_running_loop()
         began = loop.time()
         route: Route | None = None
+        call: Call | None = None
         try:
             route, call = self._admit(scope, scope["method"])
             reply = await self._answer(route, call, scope, receive)
@@ -75,11 +76,17 @@ class App:
             reply = _refusal(error)
             if isinstance(error, ClientGone):
                 return
+            if reply.status in (401, 403):
+                self._refused(scope, error)
         except Exception as error:
             self.service.log.exception("bug", call=route.name if route else scope["path"][:256])
             reply = _refusal(error)
-        self._count(route, reply.status, loop.time() - began)
+        self._count(route, reply.status, None if call is not None and call.waited else loop.time() - began)
         await _send(reply, scope["method"], send)
+
+    def _refused(self, scope: Scope, error: HeadgateError) -> None:
+        remote = (scope.get("client") or ("",))[0]
+        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=remote)
 
     def _admit(self, scope: Scope, method: str) -> tuple[Route, Call]:
         service = self.service
@@ -119,9 +126,8 @@ class App:
     def _note(self, route: Route, call: Call, code: int, problem: str = "") -> None:
         self.service.audit.note(Entry(call.caller.name, route.name, call.params, code, call.remote, problem))
 
-    def _count(self, route: Route | None, code: int, took: float) -> None:
-        name = "unknown" if route is None else route.name
-        self.service.metrics.answered(name, code, None if name == "claim" else took)
+    def _count(self, route: Route | None, code: int, took: float | None) -> None:
+        self.service.metrics.answered("unknown" if route is None else route.name, code, took)
 
     # -- sockets ------------------------------------------------------------------------------------------------
 
@@ -133,7 +139,8 @@ class App:
             route, call = self._admit(scope, "WS")
             service.intake.admit(route.urgency)
         except HeadgateError as error:
-            self._count(None, problem_of(error).status, 0.0)
+            self._count(None, problem_of(error).status, None)
+            self._refused(scope, error)
             await _refuse_socket(error, scope, send)
             return
         socket = Socket(receive, send, call.caller, call.params, call.query, service.settings.write_timeout)

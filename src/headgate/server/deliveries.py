@@ -207,6 +207,8 @@ class Deliveries:
                 await outbox.listener.close(1012, "the server is going down")
             for poller in outbox.pollers:
                 poller.cancel()
+        for job_id in self._claimants:
+            self._wake_claimants(job_id)
 
     # -- polling ------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Gate:
     def check(self, headers: Headers, raw: list[tuple[bytes, bytes]], port: int) -> None:
         """Refuse a foreign Host and a foreign Origin."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if host not in self.names(port) or sum(1 for name, _ in raw if name == b"host") != 1:
+        if host not in self.names(port) or (len(headers) != len(raw) and _repeated(raw, b"host")):
             raise ForeignHost(f"this server does not answer to the host {host[:100]!r}")
         origin = headers.get(b"origin")
         if origin is not None:
@@ -45,6 +45,10 @@ class Gate:
     def _check_origin(self, origin: str, host: str) -> None:
         if origin not in (f"http://{host}", f"https://{host}") and origin not in self._origins:
             raise ForeignOrigin(f"pages of {origin[:100]!r} may not call this server")
+
+
+def _repeated(raw: list[tuple[bytes, bytes]], wanted: bytes) -> bool:
+    return sum(1 for name, _ in raw if name == wanted) > 1
 
 
 def presented(headers: Headers, method: str) -> str:

@@ -80,7 +80,9 @@ async def submit(service: Service, call: Call) -> Reply:
 async def _one(service: Service, submitted: c.Submitted) -> w.SubmittedJobOut:
     (job_id,) = submitted.ids
     live = service.state.jobs.get(job_id) if all(submitted.created) else None
-    shown = views.live_job_out(live) if live is not None else views.job_out(await service.ask(GetJob(job_id)))
+    if live is not None:
+        return views.submitted_job_out(live, created=True)
+    shown = views.job_out(await service.ask(GetJob(job_id)))
     return w.SubmittedJobOut(*msgspec.structs.astuple(shown), ids=list(submitted.ids), created=list(submitted.created))
 
 
@@ -131,6 +133,7 @@ async def get_job(service: Service, call: Call) -> Reply:
     info = await find(service, call)
     wait = min(call.query.wait_s, service.settings.max_wait)
     if wait > 0 and info.ended_at is None:
+        call.waited = True
         with service.intake.waiting():
             await service.engine.wait_for(lambda state: ended(state, info.id), wait)
         info = await find(service, call)

@@ -67,6 +67,7 @@ async def claim(service: Service, call: Call) -> Reply:
     """Claim a lease: for a pulling worker the next job, with `job_id` an external job of one's own."""
     asked = strict.read_as(call.body, w.ClaimIn)
     wait = min(max(0.0, asked.wait_s), service.settings.max_wait)
+    call.waited = True
     gone = asyncio.ensure_future(_gone(call))
     try:
         with service.intake.waiting():

@@ -42,7 +42,7 @@ class Reply(msgspec.Struct):
 class Call:
     """A request that has passed the gate."""
 
-    __slots__ = ("body", "caller", "gone", "headers", "params", "query", "remote", "route")
+    __slots__ = ("body", "caller", "gone", "headers", "params", "query", "remote", "route", "waited")
 
     def __init__(
         self, route: Route, params: dict[str, str], query: Any, headers: Mapping[bytes, bytes], caller: Caller
@@ -54,6 +54,8 @@ class Call:
         self.caller = caller
         self.body = b""
         self.remote = ""
+        self.waited = False
+        """Whether it waited for something to happen: then its time says nothing of the server."""
         self.gone: Callable[[], Awaitable[None]] | None = None
         """Waits until the client is gone."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-import structlog
-
 from headgate.core.state import State
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.questions import Question, answer
@@ -19,6 +17,7 @@ from headgate.server.deliveries import Deliveries
 from headgate.server.gate import Gate
 from headgate.server.intake import Intake
 from headgate.server.live import Live
+from headgate.server.logs import get_logger
 from headgate.server.metrics import Metrics
 from headgate.server.observing import AppLoad
 from headgate.server.problems import Unavailable
@@ -44,7 +43,7 @@ class Service:
         self.live = Live(engine, settings, policies)
         self.load = AppLoad(engine)
         self.audit = Audit(engine)
-        self.log: Any = structlog.get_logger("headgate.server")
+        self.log: Any = get_logger("headgate.server")
         self.description: dict[str, Any] = {}
         """What the API can do, as OpenAPI."""
         self._policies = policies

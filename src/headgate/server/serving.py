@@ -19,15 +19,18 @@ BACKLOG = 2_048
 
 
 class Serving:
-    """A server on the running loop: `async with Serving(app) as serving: ... serving.url`."""
+    """A server on the running loop: `async with Serving(app) as serving: ... serving.url`.
 
-    def __init__(self, app: App) -> None:
+    A socket that is bound already can be handed in; otherwise the address of the settings is bound at the start.
+    """
+
+    def __init__(self, app: App, bound: socket.socket | None = None) -> None:
         self.app = app
         self.settings: ServerSettings = app.service.settings
         self.token: str | None = None
         """The admin token, where there is a file for it."""
         self.port = self.settings.port
-        self._socket: socket.socket | None = None
+        self._socket = bound
         self._server: uvicorn.Server | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -45,7 +48,8 @@ class Serving:
 
     async def start(self) -> Self:
         """Bind, admit the first admin, and serve. Returns when requests are answered."""
-        self._socket = bind(self.settings.host, self.settings.port)
+        if self._socket is None:
+            self._socket = bind(self.settings.host, self.settings.port)
         self.port = self._socket.getsockname()[1]
         if self.settings.auth and self.settings.token_file is not None:
             self.token = await admit_admin(self.app.service.engine, Path(self.settings.token_file))
@@ -86,6 +90,7 @@ class Serving:
             http=guarded(settings.read_timeout, settings.write_timeout),
             ws="websockets-sansio",
             ws_max_size=settings.max_body,
+            ws_per_message_deflate=False,
             ws_ping_interval=20.0,
             ws_ping_timeout=20.0,
             lifespan="off",
@@ -130,9 +135,9 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve(app: App, stop: asyncio.Event) -> None:
+async def serve(app: App, stop: asyncio.Event, bound: socket.socket | None = None) -> None:
     """Serve until `stop` is set."""
-    async with Serving(app) as serving:
+    async with Serving(app, bound) as serving:
         stopping = asyncio.create_task(stop.wait())
         running = asyncio.create_task(serving.wait())
         await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,8 +12,10 @@ from headgate.core.errors import InvalidInput
 T = TypeVar("T")
 MAX_DEPTH = 64
 _LARGEST, _SMALLEST = 2**64, -(2**63)
-_SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])|[0-9]{18}|[0-9][eE]")
-"""What a decoder that skips over a part might let through: NUL, half a surrogate pair, long numbers, exponents."""
+_ESCAPES = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_PLAIN = bytes(48 if 48 <= byte <= 57 else 101 if byte == 69 else byte for byte in range(256))
+"""Every digit as 0 and E as e, so that long numbers and exponents are found by plain search."""
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WHERE = re.compile(r"(.*) - at `(?:key in )?\$?\.?(.*)`")
 
 
@@ -51,14 +53,41 @@ def _check_text(body: bytes) -> None:
 
 
 def _needs_a_walk(body: bytes) -> bool:
-    deep = body.count(b"[") + body.count(b"{") > MAX_DEPTH
-    return deep or _SUSPECT.search(body) is not None
+    return not _is_shallow(body) or _is_suspect(body)
+
+
+def _is_suspect(body: bytes) -> bool:
+    """What a decoder that skips over a part might let through: NUL, half a pair, long numbers, exponents."""
+    if b"\\u" in body and _ESCAPES.search(body) is not None:
+        return True
+    plain = body.translate(_PLAIN)
+    return b"0e" in plain or b"0" * 18 in plain
+
+
+def _is_shallow(body: bytes) -> bool:
+    """Whether the nesting is surely not too deep: what is left of the text without all but brackets folds away.
+
+    Brackets inside strings may keep it from folding; then it has to be looked at in full.
+    """
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return True
+    brackets = body.translate(None, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        folded = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if not folded:
+            return True
+        if len(folded) == len(brackets):
+            return False
+        brackets = folded
+    return False
 
 
 def _decoded(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body) if kind is None else msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
+        if kind is None:  # a number that no type can hold
+            raise MalformedJson(str(error).partition(" - at")[0]) from None
         raise wrong_field(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedJson(str(error)) from None

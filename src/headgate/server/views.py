@@ -58,10 +58,19 @@ def job_out(info: JobInfo) -> w.JobOut:
     )
 
 
-def live_job_out(job: Job, retry_of: str | None = None) -> w.JobOut:
+def live_job_out(job: Job) -> w.JobOut:
     """A job that has not ended, from memory."""
+    return w.JobOut(**_live(job))
+
+
+def submitted_job_out(job: Job, *, created: bool) -> w.SubmittedJobOut:
+    """A job that was submitted a moment ago."""
+    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created])
+
+
+def _live(job: Job) -> dict[str, Any]:
     lease = job.lease
-    return w.JobOut(
+    return dict(
         id=job.id,
         name=job.name,
         state=str(job.state),
@@ -76,7 +85,6 @@ def live_job_out(job: Job, retry_of: str | None = None) -> w.JobOut:
         not_before=seconds(job.not_before),
         deadline=seconds(job.deadline),
         idempotency_key=job.idempotency_key,
-        retry_of=retry_of,
         started_at=None if lease is None else seconds(lease.started_at),
         worker_id=None if lease is None else lease.worker_id,
         lease_id=None if lease is None else lease.id,

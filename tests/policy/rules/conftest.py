@@ -11,7 +11,7 @@ from lupa import luajit21
 from headgate.policy.rules import compile_source
 
 _WORLD = """
-KB, MB, GB = 1024, 1048576, 1073741824
+KB, MB, GB, KiB, MiB, GiB = 1e3, 1e6, 1e9, 1024, 1048576, 1073741824
 traced = {}
 function trace(step) traced[#traced + 1] = step end
 platform = { schedule = function(context) return { action = "wait", reason = "platform" } end }

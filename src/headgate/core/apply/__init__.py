@@ -35,6 +35,7 @@ APPLY: Final[dict[type[e.Event], Callable[[State, Any], None]]] = {
     e.LeaseExpired: leases.lease_expired,
     e.LeaseReleased: leases.lease_released,
     e.PreemptionAsked: leases.preemption_asked,
+    e.PreemptionLifted: leases.preemption_lifted,
     e.WorkerRegistered: cluster.worker_registered,
     e.WorkerChanged: cluster.worker_changed,
     e.WorkerSeen: cluster.worker_seen,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from headgate.core import events as e
 from headgate.core.apply.ledgers import end_lease, settle
 from headgate.core.errors import InvalidInput
-from headgate.core.fingerprint import spec_digest
 from headgate.core.job import JobKind
 from headgate.core.state import Job, State
 from headgate.core.states import JobState, Trigger
@@ -16,30 +15,10 @@ def job_submitted(state: State, event: e.JobSubmitted) -> None:
     if spec is None:
         raise InvalidInput("an entry of the journal is applied together with its job's row", field="spec")
     of = spec.kind
-    kind = state.kind_for(of, of.job_class)
-    kind.jobs += 1
-    job = Job(
-        event.id,
-        kind,
-        spec.name,
-        spec.payload,
-        spec.seed,
-        spec.attributes,
-        spec.dependencies,
-        spec.not_before,
-        spec.deadline,
-        spec.idempotency_key,
-        event.seq,
-        event.at,
-        event.at,
-        event.state,
-    )
-    state.jobs[event.id] = job
+    job = state.enter(event.id, event.seq, event.at, spec, state.kind_for(of, of.job_class), event.state)
     state.seq = event.seq
     state.counts[event.state] += 1
     state.tenant_named(of.tenant).live += 1
-    if spec.idempotency_key is not None:
-        state.keys[of.tenant, spec.idempotency_key] = (event.id, spec_digest(spec))
     if event.waits_for or event.depth:
         state.graph.add(event.id, event.waits_for, event.depth)
     if event.state is JobState.QUEUED:

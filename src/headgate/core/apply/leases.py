@@ -125,3 +125,10 @@ def preemption_asked(state: State, event: e.PreemptionAsked) -> None:
     lease.for_job = event.for_job
     state.lease_timers.set(lease.id, lease.due)
     state.preempting.setdefault(event.for_job, set()).add(lease.id)
+
+
+def preemption_lifted(state: State, event: e.PreemptionLifted) -> None:
+    lease = state.leases[event.lease_id]
+    lease.fence_at = lease.for_job = None
+    state.preemptible += state.may_be_preempted(state.jobs[lease.job_id], lease)
+    state.lease_timers.set(lease.id, lease.due)

@@ -23,7 +23,7 @@ def hold(state: State, lease: Lease, worker: Worker | None, at: int) -> None:
             worker.claims -= 1
         if lease.resources:
             add(worker.free, lease.resources, -1)
-        pool = state.pools[worker.spec.pool]
+        pool = state.pool_named(lease.pool_id or "")  # where it was granted: the worker may have moved since
         pool.leased_units += lease.units
         pool.last_start = at
         if lease.resources:

@@ -9,6 +9,7 @@ from headgate.core.decide.jobs import fail_dependents
 from headgate.core.decide.leases import attempt_failed, expire
 from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
+from headgate.core.lease import Lease
 from headgate.core.ready import Bucket
 from headgate.core.state import State
 from headgate.core.states import TERMINAL
@@ -24,6 +25,7 @@ def tick(turn: Turn, _: c.Tick) -> None:
     Forgetting comes first, so that no job ends and is forgotten in one go.
     """
     _forget(turn)
+    _forget_sources(turn)
     rate(turn)
     _end_leases(turn)
     _wake_jobs(turn)
@@ -33,11 +35,23 @@ def tick(turn: Turn, _: c.Tick) -> None:
     turn.state.ticked_at = turn.now
 
 
+def _forget_sources(turn: Turn) -> None:
+    """An application that ended must not keep the gate shut for ever; required sources are never forgotten."""
+    settings = turn.state.settings
+    for source, sample in list(turn.state.load.samples.items()):
+        if source not in settings.required_sources and turn.now - sample.at > settings.forget_source:
+            turn.emit(e.LoadWithdrawn(turn.now, source))
+
+
 def resume(turn: Turn, _: c.Resume) -> None:
     """After a pause of the engine itself the holders could not renew: nobody is blamed for that."""
     state = turn.state
     for lease in list(state.leases.values()):
         turn.emit(e.LeaseRenewed(turn.now, lease.id, max(lease.expires_at, turn.now + lease.ttl)))
+        latest = turn.now + state.settings.preemption_grace
+        if lease.fence_at is not None and lease.for_job is not None and lease.fence_at > latest:
+            # asked by a clock that stood ahead of this one
+            turn.emit(e.PreemptionAsked(turn.now, lease.id, lease.job_id, lease.for_job, latest))
         state.lease_timers.set(lease.id, lease.due)
     for worker in state.workers.values():
         turn.emit(e.WorkerSeen(turn.now, worker.id))
@@ -53,11 +67,19 @@ def _end_leases(turn: Turn) -> None:
             failure = e.Failure("timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s")
             attempt_failed(turn, state.jobs[lease.job_id], lease, failure)
         elif lease.fence_at is not None and lease.fence_at <= now:
-            turn.emit(e.LeaseReleased(now, lease.job_id, lease.id, "preempt"))
+            _fence(turn, lease)
         elif lease.expires_at <= now:
             expire(turn, lease)
         else:  # renewed since the timer was set
             state.lease_timers.set(lease_id, lease.due)
+
+
+def _fence(turn: Turn, lease: Lease) -> None:
+    """The grace is over: the holder goes, unless the job it was to make room for has ended or found another place."""
+    if lease.id in turn.state.preempting.get(lease.for_job or "", ()):
+        turn.emit(e.LeaseReleased(turn.now, lease.job_id, lease.id, "preempt"))
+    else:
+        turn.emit(e.PreemptionLifted(turn.now, lease.id, lease.job_id))
 
 
 def _wake_jobs(turn: Turn) -> None:

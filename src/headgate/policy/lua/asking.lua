@@ -12,7 +12,7 @@ local MOST_NODES, MOST_DEPTH, LONGEST_TEXT = 20000, 6, 4096
 
 -- The context ---------------------------------------------------------------------------------------------------------------
 
-local context_data = { queue = mirror.queue, groups = mirror.groups, helpers = sandbox.sealed(helpers.public()),
+local context_data = { queue = mirror.queue, groups = mirror.groups, helpers = sandbox.sealed(helpers),
   catalog = fleet.catalog, metrics = fleet.metrics_view }
 local dynamic = {
   now = function() return mirror.now end,

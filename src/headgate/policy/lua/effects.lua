@@ -1,7 +1,7 @@
 -- Within one cycle the policy is asked again with the effect of its last answer applied. Everything here is borrowed: `undo`
 -- restores the mirror exactly, since only the engine's deltas say what really happened.
 local hg = ...
-local mirror, fleet, helpers = hg.mirror, hg.fleet, hg.helpers
+local mirror, fleet, fitting = hg.mirror, hg.fleet, hg.fitting
 local M = {}
 hg.effects = M
 
@@ -86,10 +86,10 @@ end
 
 function M.dispatch(job_id, worker_id)
   local slot = mirror.slot_of[job_id or false]
-  if not slot or not mirror.is_queued(slot) or not helpers.units_left(slot) then return false end
+  if not slot or not mirror.is_queued(slot) or not fitting.units_left(slot) then return false end
   local rec = fleet.by_worker[worker_id or false]
   local external = mirror.columns.external[slot] and worker_id == nil
-  if not external and (not rec or not helpers.room(slot, rec)) then return false end
+  if not external and (not rec or not fitting.room(slot, rec)) then return false end
   local shape, units = mirror.inner.shape[slot], mirror.columns.units[slot]
   take(slot)
   if not external then

@@ -37,9 +37,11 @@
 --   others    find_victims(job) average(list, field) starts_with(text, prefix) contains(text or list, what)
 --
 -- globals           platform.schedule(context) platform.get_source() log.debug/info/warn/error(...) metrics.emit(name, value)
---                   trace(step) KB MB GB, and the safe parts of string, table, math and the base library
+--                   trace(step) KB MB GB (powers of 1000) KiB MiB GiB (of 1024), and the safe parts of string, table, math and
+--                   the base library
 --
--- answers           {action="dispatch", job_id=, worker_id=} (an external job needs no worker)  {action="wait", retry_after_ms=}  {action="evict", evict_worker_id=}
+-- answers           {action="dispatch", job_id=, worker_id=} (an external job needs no worker)  {action="wait", retry_after_ms=}
+--                   {action="evict", evict_worker_id=}
 --                   {action="start_worker", start_worker={model_ref=, pool_id=, gpu_id=}}
 --                   {action="preempt", job_id=, victims={...}}  {action="batch", actions={...}}; any may carry a reason
 --
@@ -47,7 +49,7 @@
 --   1. classes strictly, then rank; between tenants the one with the smallest weighted share; then submission
 --   2. the least loaded worker that holds the model and has room; quotas are hard
 --   3. the first job that has to wait gets a reservation; others may jump ahead only if they do not delay it (EASY backfill)
---   4. a high job that fits nowhere preempts low and background ones where that makes room
+--   4. a job of a preempting class (high) that fits nowhere preempts preemptible ones (low, background) where that makes room
 --   5. workers are started for models that queued jobs want; the least recently used idle one nobody wants makes way
 
 local BACKFILL_DEPTH = 50
@@ -216,10 +218,10 @@ local function backfill(context, group, worker, reservation)
 end
 
 local function preempt(context, job)
-  if context.config.preemption == false or job.class ~= "high" then return nil end
+  if context.config.preemption == false then return nil end
   local victims = context.helpers.find_victims(job)
   if not victims then return nil end
-  return { action = "preempt", job_id = job.id, victims = victims, reason = "a high job fits nowhere else" }
+  return { action = "preempt", job_id = job.id, victims = victims, reason = "a " .. job.class .. " job fits nowhere else" }
 end
 
 -- Somebody waits ahead of this group. The reservation is made only now, when there is a place to quarrel about.

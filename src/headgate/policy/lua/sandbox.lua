@@ -171,8 +171,8 @@ local SEEDED = { math = { "random" } }
 local CONTROL = { assert = assert, error = error, pcall = pcall, select = select, tonumber = tonumber }
 -- ours: rewritten so that views stay closed, keys come in order and no address shows
 local OURS = { ipairs = ipairs, next = next, pairs = pairs, tostring = tostring, type = type }
--- constants
-local CONSTANTS = { KB = 1024, MB = 1048576, GB = 1073741824, _VERSION = "Lua 5.1" }
+-- constants; sizes as everywhere else in Headgate: KB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024
+local CONSTANTS = { KB = 1e3, MB = 1e6, GB = 1e9, KiB = 1024, MiB = 1048576, GiB = 1073741824, _VERSION = "Lua 5.1" }
 -- Names that must not resolve; the start-up check walks them.
 local FORBIDDEN = { "os", "io", "debug", "package", "require", "module", "load", "loadstring", "loadfile", "dofile", "ffi", "jit",
   "bit", "python", "newproxy", "getfenv", "setfenv", "getmetatable", "setmetatable", "rawget", "rawset", "rawequal", "rawlen",

@@ -1,7 +1,7 @@
 -- Preemption, by the rules of the domain: only a `high` job, only `low` and `background` victims, chosen by lowest class, least
 -- work lost, fewest; and never without making room.
 local hg = ...
-local mirror, fleet, helpers = hg.mirror, hg.fleet, hg.helpers
+local mirror, fleet, fitting, helpers = hg.mirror, hg.fleet, hg.fitting, hg.helpers
 local sort = table.sort
 
 -- A job that checkpoints loses nothing but its grace period.
@@ -89,12 +89,12 @@ end
 
 local function may_hold(rec, slot, wanted)
   local status, model = rec.public.status, fleet.resolve(rec.public.model_ref)
-  return (status == "ready" or status == "busy") and (model == nil or model == wanted) and not helpers.suits_not(slot, rec)
+  return (status == "ready" or status == "busy") and (model == nil or model == wanted) and not fitting.suits_not(slot, rec)
 end
 
 -- find_victims(job): ids of the running jobs to stop and the worker they run on; or nil and why not.
 function helpers.find_victims(job)
-  local slot = helpers.slot_for(job)
+  local slot = fitting.slot_for(job)
   if not slot then return nil, "job is not in the queue" end
   local class = mirror.CLASSES[mirror.inner.class_index[slot]]
   if not classes("preempting_classes", PREEMPTING)[class] then return nil, "jobs of class " .. class .. " do not preempt" end

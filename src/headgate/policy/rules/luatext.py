@@ -12,8 +12,6 @@ from headgate.policy.rules.model import Value
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-# as in the resources of a job, unlike the KB, MB and GB of Lua: 8GB means the same wherever users write it
-_UNITS = {"KB": "10^3", "MB": "10^6", "GB": "10^9", "KiB": "2^10", "MiB": "2^20", "GiB": "2^30"}
 
 
 def quoted(text: str) -> str:
@@ -37,8 +35,8 @@ def number(value: Value) -> str:
     found = SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return literal(value)
-    amount, unit = found.groups()
-    return f"{amount} * {_UNITS[unit]}"
+    amount, unit = found.groups()  # the units are globals of the Lua contract
+    return f"{amount} * {unit}"
 
 
 def identifier(name: str, taken: set[str]) -> str:

@@ -1,4 +1,5 @@
 -- Backfill without a promise: every gap is filled with the largest job that fits, in order of class.
+-- policy: backfill
 -- version: 1.0.0
 --
 -- The platform policy fills gaps only where the first waiting job is not delayed. This one fills every gap at once, which keeps

@@ -1,4 +1,5 @@
 -- Fair share by tenant: the tenant with the smallest weighted share goes next, above all classes but high.
+-- policy: fair-share
 -- version: 1.0.0
 --
 -- High jobs keep their place. Among the others the class of a job decides only between jobs of the same tenant, so that a tenant

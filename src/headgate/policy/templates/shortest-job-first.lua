@@ -1,4 +1,5 @@
 -- Short jobs first: the smallest estimated duration among the first thousand jobs of the highest class goes next.
+-- policy: shortest-job-first
 -- version: 1.0.0
 --
 -- Good for many small jobs beside a few long ones: the average wait shrinks. Long jobs may wait long; a job that has waited for

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from headgate.ports import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from headgate.ports import RESTORE_LEAP, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from headgate.stores.postgres.address import Address, parse_address
 from headgate.stores.postgres.connecting import Connection, connect, describe, unavailable
 from headgate.stores.postgres.schema import LATEST, migrate, version_of
@@ -26,9 +26,6 @@ FORMAT: Final = b"headgate copy of a postgres store, format 1\n"
 END_OF_TABLE: Final = b"\\.\n"
 META: Final = ("epoch", "owner", "heartbeat", "commits", "number", "seq", "tokens", "indexed", "low_water")
 TABLES: Final = {"meta": META} | {table.name: table.columns for table in ALL}
-# The original may have had more leaders since the copy was made: the epoch leaps past all that are plausible, so that
-# no token that it gave out is ever taken for one of the restored store.
-EPOCH_LEAP: Final = 1_000
 
 
 class Header(NamedTuple):
@@ -101,7 +98,7 @@ def _load(conn: Connection, source: str) -> None:
                     copy.write(row)
     conn.execute(
         "UPDATE meta SET epoch = epoch + %s, owner = 'restored from a copy', heartbeat = clock_timestamp()",
-        (EPOCH_LEAP,),
+        (RESTORE_LEAP,),
     )
 
 

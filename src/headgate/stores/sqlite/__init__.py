@@ -5,6 +5,6 @@ batches, never from weaker durability.
 """
 
 from headgate.stores.sqlite.store import SqliteStore
-from headgate.stores.sqlite.upkeep import restore, verify
+from headgate.stores.sqlite.upkeep import backup, restore, verify
 
-__all__ = ["SqliteStore", "restore", "verify"]
+__all__ = ["SqliteStore", "backup", "restore", "verify"]

@@ -60,22 +60,37 @@ class SqliteStore:
         self._connection: apsw.Connection | None = None
         self._readers: Readers | None = None
         self._epoch = 0
+        self._fenced = False
+        """Whether the batch that was written has seen the epoch to be this owner's."""
         self._broken: str | None = None
 
     # -- the owner --------------------------------------------------------------------------------------------
 
     def open(self) -> Mark:
-        self.close()
+        """Opening anew, after a failed commit, keeps the lock and answers questions meanwhile."""
+        anew = self._lock.held
+        self._let_go_of_writer()
+        if not anew:
+            self._begin()
+        try:
+            self._connection = connect_writer(self.path, self._vfs)
+            with opening(self.path):
+                return self._take_over(self._connection)
+        except BaseException:
+            if anew:
+                self._let_go_of_writer()
+            else:
+                self.close()
+            raise
+
+    def _begin(self) -> None:
         refuse_impossible_path(self.path)
         self._lock.acquire()
         try:
             if not self.path.exists():
                 create(self.path, self._vfs)
-            self._connection = connect_writer(self.path, self._vfs)
-            with opening(self.path):
-                return self._take_over(self._connection)
         except BaseException:
-            self.close()
+            self._lock.release()
             raise
 
     def _take_over(self, connection: apsw.Connection) -> Mark:
@@ -92,7 +107,8 @@ class SqliteStore:
         connection.execute("UPDATE meta SET epoch = epoch + 1")
         mark = read.mark(connection)
         self._epoch, self._broken = mark.epoch, None
-        self._readers = Readers(self.path, self._vfs)
+        if self._readers is None:
+            self._readers = Readers(self.path, self._vfs)
         return mark
 
     def live_jobs(self) -> Iterator[LiveJob]:
@@ -113,7 +129,7 @@ class SqliteStore:
         try:
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
-            put(connection, batch)
+            self._fenced = put(connection, batch, self._epoch)
         except Exception as error:  # noqa: BLE001 - whatever it was, half a batch must never be sealed
             self._give_up(connection, error)
 
@@ -122,22 +138,26 @@ class SqliteStore:
         if not connection.in_transaction:
             return
         try:
-            self._fence(connection)
+            if not self._fenced:
+                self._fence(connection)
             connection.execute("COMMIT")
         except apsw.Error as error:
             self._give_up(connection, error)
 
     def close(self) -> None:
         readers, self._readers = self._readers, None
-        connection, self._connection = self._connection, None
         try:
             if readers is not None:
                 readers.close()
-            if connection is not None:
-                roll_back(connection)
-                disconnect(connection)
+            self._let_go_of_writer()
         finally:
             self._lock.release()
+
+    def _let_go_of_writer(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            roll_back(connection)
+            disconnect(connection)
 
     def _open_connection(self) -> apsw.Connection:
         if self._connection is None:

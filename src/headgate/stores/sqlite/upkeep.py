@@ -9,7 +9,7 @@ from typing import Final
 
 import apsw
 
-from headgate.ports import Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
+from headgate.ports import RESTORE_LEAP, Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
 from headgate.stores.sqlite.connect import (
     connect_reader,
     opening,
@@ -21,9 +21,6 @@ from headgate.stores.sqlite.connect import (
 )
 from headgate.stores.sqlite.owner import OwnerLock
 from headgate.stores.sqlite.schema import refuse_newer
-
-RESTORE_STRIDE: Final = 1_000
-"""A restored store leaves out that many epochs: the original may have used some since it was copied."""
 
 _CHUNK = 5_000
 _VACUUM_PAGES = 20_000
@@ -164,7 +161,7 @@ def restore(source: str | Path, target: str | Path) -> None:
     lock.acquire()
     connection = connect_reader(source)
     try:
-        copy(connection, target, RESTORE_STRIDE)
+        copy(connection, target, RESTORE_LEAP)
     finally:
         connection.close()
         lock.release()
@@ -172,7 +169,19 @@ def restore(source: str | Path, target: str | Path) -> None:
 
 def verify(path: str | Path) -> list[str]:
     """What is wrong with a database file, at rest or not; empty if nothing is."""
-    path = Path(path)
+    with _readable(Path(path)) as connection:
+        return check(connection)
+
+
+def backup(path: str | Path, target: str | Path) -> None:
+    """Copy a database file, at rest or not, to a new one."""
+    with _readable(Path(path)) as connection:
+        copy(connection, Path(target))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[apsw.Connection]:
+    """A reading connection to a file that is ours and not too new."""
     if not path.is_file():
         raise StoreUnavailable(f"{path}: there is no such file")
     connection = connect_reader(path)
@@ -180,7 +189,7 @@ def verify(path: str | Path) -> list[str]:
         refuse_foreign(connection, path)
         with opening(path):
             refuse_newer(connection, str(path))
-        return check(connection)
+        yield connection
     finally:
         connection.close()
 

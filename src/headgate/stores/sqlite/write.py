@@ -64,11 +64,15 @@ _drop_leases: Final = _Drop("lease")
 
 _PUT_JOURNAL: Final = "INSERT OR REPLACE INTO journal (number, epoch, at, events) VALUES (?, ?, ?, ?)"
 _DROP_DOCUMENT: Final = "DELETE FROM document WHERE kind = ? AND id = ?"
-_MARK: Final = "UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)"
+_MARK: Final = """UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)
+    WHERE epoch = ?"""
 
 
-def put(connection: apsw.Connection, batch: Batch) -> None:
-    """Put a batch into the open transaction."""
+def put(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
+    """Put a batch into the open transaction. False if the epoch is another one.
+
+    Inside a write transaction nobody else can raise the epoch: what holds here holds at the commit.
+    """
     if batch.jobs:
         put_jobs(connection, batch.jobs)
     if batch.leases:
@@ -89,7 +93,8 @@ def put(connection: apsw.Connection, batch: Batch) -> None:
         _put_events(connection, batch.events)
     if batch.journal:
         connection.execute(_PUT_JOURNAL, (batch.number, batch.epoch, batch.at, batch.journal))
-    connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed))
+    connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed, epoch))
+    return connection.changes() == 1
 
 
 def _put_or_drop_documents(connection: apsw.Connection, documents: list[DocumentRow]) -> None:

@@ -1,0 +1,129 @@
+"""What can be done to a database from outside an engine: verify, copy, restore, compact."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from headgate.bootstrap.engine import database_path, open_store
+from headgate.core.errors import HeadgateError, InvariantBroken
+from headgate.core.quantities import duration
+from headgate.core.settings import Settings
+from headgate.core.verify import verify
+from headgate.engine.recovery import recover
+from headgate.engine.replay import JournalBroken, check_journal
+from headgate.ports import Compacted, Mark, Retention, Store, StoreOwned, StoreUnavailable
+from headgate.stores import sqlite
+from headgate.system import SystemClock
+
+__all__ = ["Compacted", "HeadgateError", "Verified", "backup", "compact", "restore", "retention", "verify_database"]
+
+
+class Verified(NamedTuple):
+    """What is wrong with a database, and what could not be looked at."""
+
+    problems: list[str]
+    notes: list[str]
+
+
+def verify_database(url: str) -> Verified:
+    """Check a database: its storage, its rows against each other, the rules of the core, and the journal against all.
+
+    A file is not changed, and may be in use: what is checked beyond its storage is a copy. A Postgres database is
+    opened for the deeper checks, so no engine may lead it.
+    """
+    path = database_path(url)
+    if path is None:
+        return _verify_served(open_store(url))
+    problems = sqlite.verify(path)
+    if problems:
+        return Verified(problems, [])
+    with tempfile.TemporaryDirectory(prefix="headgate-verify-") as directory:
+        copy = Path(directory) / "copy.db"
+        sqlite.backup(path, copy)
+        return _verify_opened(sqlite.SqliteStore(copy))
+
+
+def _verify_served(store: Store) -> Verified:
+    problems = store.check()
+    if problems:
+        return Verified(problems, [])
+    try:
+        return _verify_opened(store)
+    except StoreOwned as error:
+        return Verified([], [f"only what is stored was checked, not the journal: {error}"])
+
+
+def _verify_opened(store: Store) -> Verified:
+    mark = store.open()
+    try:
+        problems = _broken_rules(store, mark)
+        broken, notes = _replayed(store, mark)
+        return Verified(problems + broken, notes)
+    finally:
+        store.close()
+
+
+def _broken_rules(store: Store, mark: Mark) -> list[str]:
+    state, _ = recover(store, Settings(), mark, SystemClock().now())
+    try:
+        verify(state)
+    except InvariantBroken as error:
+        return [f"a rule of the core does not hold: {error}"]
+    return []
+
+
+def _replayed(store: Store, mark: Mark) -> tuple[list[str], list[str]]:
+    first = next(iter(store.journal()), None)
+    try:
+        found = check_journal(store, mark)
+    except JournalBroken as error:
+        found = [str(error)]
+    if found and first is not None and first.number > 1:
+        return [], [f"the journal begins at commit {first.number} and cannot be replayed from there: {found[0]}"]
+    return found, []
+
+
+def backup(url: str, target: str) -> None:
+    """Copy a database, as it is at one moment, while work goes on."""
+    path = database_path(url)
+    if path is None:
+        open_store(url).backup(target)
+    else:
+        sqlite.backup(path, Path(target))
+
+
+def restore(source: str, url: str) -> None:
+    """Make a database from a copy; its epoch jumps, so that leases from before are void."""
+    path = database_path(url)
+    if path is not None:
+        sqlite.restore(source, path)
+        return
+    if not url.startswith("postgres"):
+        raise StoreUnavailable(f"nothing can be restored into {url}: it does not outlive the process")
+    from headgate.stores import postgres  # noqa: PLC0415 - an optional extra
+
+    postgres.restore(source, url)
+
+
+def retention(jobs: str | None, journal: str | None, records: dict[str, str]) -> Retention:
+    """Ages as people write them: '30d', '12h'; a number alone is seconds."""
+    return Retention(
+        None if jobs is None else duration(jobs, "jobs"),
+        None if journal is None else duration(journal, "journal"),
+        {kind: duration(age, f"records.{kind}") for kind, age in records.items()},
+    )
+
+
+def compact(url: str, keep: Retention) -> Compacted:
+    """Delete what is older than its age. The database must not be in use."""
+    store = open_store(url)
+    path = database_path(url)
+    if path is not None and not path.exists():
+        raise StoreUnavailable(f"{path}: there is no such file")
+    store.open()
+    try:
+        return store.compact(SystemClock().now(), keep)
+    finally:
+        store.close()
