@@ -14,6 +14,7 @@ import httpx
 import msgspec
 from websockets.sync.client import ClientConnection, connect
 
+from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
@@ -29,7 +30,6 @@ from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds
-from tests.server.desk import LoopDesk
 
 R = TypeVar("R")
 WITHIN = 20.0
@@ -98,7 +98,7 @@ class World:
             async with self.engine:
                 policies = None
                 if self.deciding is not None:
-                    policies = Policies(LoopDesk(self.engine, self.loop), self.deciding, clock.now)
+                    policies = Policies(AsyncDesk(self.engine, self.loop), self.deciding, clock.now)
                 self.app = make_app(self.engine, policies, self.settings, ids=SystemIds(clock, chance))
                 async with Serving(self.app) as self.serving:
                     self._started.set()

@@ -22,7 +22,7 @@ MAX_SOURCE_BYTES = 1 << 20
 PLATFORM, USER = "platform", "user"
 _PARTS = (
     *("codec", "views", "queue", "mirror", "fleet"),
-    *("fitting", "helpers", "stock", "quotas", "eviction", "victims"),
+    *("fitting", "helpers", "stock", "quotas", "eviction", "victims", "timeline"),
     *("effects", "sandbox", "speech", "policies", "asking", "deltas"),
 )
 

@@ -34,7 +34,7 @@
 --   models    resolve_model(name) get_model(name)
 --   quota     check_quota(job) or check_quota(tenant, vram or {name = amount}) tenant_usage(tenant)
 --   eviction  find_worker_to_evict_lru(pool, vram) find_worker_to_evict_lfu(pool, vram) should_evict(worker)
---   others    find_victims(job) average(list, field) starts_with(text, prefix) contains(text or list, what)
+--   others    find_victims(job) timeline() average(list, field) starts_with(text, prefix) contains(text or list, what)
 --
 -- globals           platform.schedule(context) platform.get_source() log.debug/info/warn/error(...) metrics.emit(name, value)
 --                   trace(step) KB MB GB (powers of 1000) KiB MiB GiB (of 1024), and the safe parts of string, table, math and

@@ -1,0 +1,129 @@
+"""Results and comparisons as text that a person can read in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headgate.sim.compare import Comparison, Difference, Divergence
+from headgate.sim.records import Grant
+from headgate.sim.results import Results
+
+_NAMES = {"wait": "wait", "turnaround": "turnaround", "slowdown": "bounded slowdown"}
+
+
+def span(seconds: float) -> str:
+    """A duration as people say it."""
+    size = abs(seconds)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if size >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.1f} s" if size >= 1 or size == 0 else f"{seconds * 1000:,.1f} ms"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns in line: the first to the left, the others to the right."""
+    lines = [head, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    out = []
+    for line in lines:
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+        ]
+        out.append("  ".join(cells).rstrip())
+    out.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(out)
+
+
+def summary_rows(results: Results) -> list[tuple[str, str]]:
+    """Names and figures of one run."""
+    counts = results.counts
+    rows = [
+        ("jobs", f"{results.jobs:,}" + "".join(f", {n:,} {state}" for state, n in results.by_state.items())),
+        ("wait, mean", span(results.wait.mean)),
+        ("wait, p50 / p95 / p99", " / ".join(span(v) for v in (results.wait.p50, results.wait.p95, results.wait.p99))),
+        ("wait, longest", span(results.wait.largest)),
+        ("bounded slowdown, mean / p95", f"{results.slowdown.mean:,.2f} / {results.slowdown.p95:,.2f}"),
+        ("turnaround, mean", span(results.turnaround.mean)),
+        ("makespan", span(results.makespan)),
+        ("utilisation", f"{results.utilisation:.2%}"),
+        ("throughput", f"{results.throughput:,.1f} jobs/h"),
+        ("fairness between tenants", f"{results.fairness:.4f}"),
+        ("deadline misses", f"{results.deadline_misses:,}"),
+        ("preemptions / evictions", f"{counts.preemptions:,} / {counts.evictions:,}"),
+        ("model loads", f"{counts.model_loads:,}"),
+        ("failed attempts / dead workers", f"{counts.failed_attempts:,} / {counts.worker_failures:,}"),
+        ("refused actions", f"{counts.refusals:,}"),
+    ]
+    if counts.stuck or counts.refused_submissions:
+        rows.append(("never started / refused", f"{counts.stuck:,} / {counts.refused_submissions:,}"))
+    if counts.policy_failures:
+        rows.append(("policy failures", ", ".join(f"{name} {n:,}" for name, n in counts.policy_failures.items())))
+    return rows
+
+
+def summary(results: Results) -> str:
+    """One run."""
+    rows = [*summary_rows(results), *_measured(results)]
+    return table((f"{results.policy} on {results.workload}", f"seed {results.seed}"), rows)
+
+
+def _measured(results: Results) -> list[tuple[str, str]]:
+    measured = results.measured
+    each = f", {measured.policy_seconds / measured.decisions * 1e6:,.0f} us a decision" if measured.decisions else ""
+    rate = f" ({results.jobs / measured.seconds:,.0f} jobs/s)" if measured.seconds else ""
+    return [
+        ("simulated in", f"{measured.seconds:.2f} s{rate}"),
+        ("of which policy", f"{measured.policy_seconds:.2f} s{each}"),
+    ]
+
+
+def comparison(compared: Comparison) -> str:
+    """Several policies side by side, then what sets each apart from the first."""
+    first_runs = [compared.runs[name][0] for name in compared.policies]
+    columns = [dict(summary_rows(results)) for results in first_runs]
+    labels = [label for label, _ in summary_rows(first_runs[0])]
+    rows = [[label, *(column.get(label, "") for column in columns)] for label in labels]
+    parts = [table([first_runs[0].workload, *compared.policies], rows)]
+    seeds = len(compared.runs[compared.policies[0]])
+    if seeds > 1:
+        parts.append(f"The table shows the first of {seeds} seeds; the differences below are over all of them.")
+    parts += [_difference(compared.policies[0], each, first_runs[0].tick) for each in compared.differences]
+    return "\n\n".join(parts)
+
+
+def _difference(baseline: str, each: Difference, tick: float) -> str:
+    lines = [f"{each.policy} against {baseline}, job by job (95 % interval):"]
+    for metric, interval in each.intervals.items():
+        show = span if metric != "slowdown" else _signed
+        verdict = "no clear difference" if not interval.clear else "better" if interval.mean < 0 else "worse"
+        between = f"[{show(interval.low)}, {show(interval.high)}]"
+        lines.append(f"  {_NAMES[metric]:<17} {show(interval.mean):>12}  {between}  {verdict}")
+    lines.append(f"  {each.better:,} jobs wait less, {each.worse:,} wait more" + _unpaired(each))
+    lines.append("  " + divergence(baseline, each.policy, each.divergence, tick))
+    return "\n".join(lines)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.2f}"
+
+
+def _unpaired(each: Difference) -> str:
+    return f", {each.unpaired:,} did not start under both" if each.unpaired else ""
+
+
+def divergence(baseline: str, policy: str, found: Divergence | None, tick: float) -> str:
+    """The first decision in which they part, in one sentence."""
+    if found is None:
+        return "They decide alike from beginning to end."
+    left = _says(baseline, found.first, found.first_elsewhere, policy, tick)
+    right = _says(policy, found.second, found.second_elsewhere, baseline, tick)
+    return f"They part at decision {found.number:,} (seed {found.seed}): {left}; {right}."
+
+
+def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float) -> str:
+    if grant is None:
+        return f"{name} starts nothing more"
+    why = f" ({grant.reason})" if grant.reason else ""
+    then = f"under {other} at {elsewhere * tick:,.3f} s" if elsewhere is not None else f"never under {other}"
+    return f"{name} starts {grant.job_id} on {grant.worker_id} at {grant.at * tick:,.3f} s{why}, {then}"

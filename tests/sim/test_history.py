@@ -1,0 +1,96 @@
+"""A live engine's history, read back from its store, replays to the same decisions."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.core import commands as c
+from headgate.core.cluster import WorkerSpec
+from headgate.core.events import Event, LeaseGranted
+from headgate.core.ordering import Policy
+from headgate.core.state import State
+from headgate.engine.writer import Writer
+from headgate.sim import Cluster, Shape, SimJob, Workload, generate, read_history, run, sim_settings
+from headgate.sim.policies import open_policy
+from headgate.stores.memory import MemoryStore
+from headgate.testing.edges import SeededChance
+from tests.sim.data import sim_job
+
+CLUSTER = Cluster(
+    sim_settings(total_units=16, preemption=False), (WorkerSpec("w0", slots=9), WorkerSpec("w1", slots=9))
+)
+
+
+class Live:
+    """An engine on a store, with workers that start what they get and finish it after its run time."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.store = MemoryStore()
+        self.writer = Writer(self.store, policy, SeededChance(1), CLUSTER.settings)
+        self.granted: list[tuple[int, str, str]] = []
+        self._fresh: list[LeaseGranted] = []
+        self.writer.observers.append(self._hear)
+
+    def _hear(self, events: list[Event], _: State) -> None:
+        self._fresh += [event for event in events if isinstance(event, LeaseGranted)]
+
+    def _do(self, command: c.Command[Any], now: int) -> None:
+        self.writer.accept(command, now, lambda _: None)
+
+    def work(self, jobs: list[SimJob]) -> None:
+        """Everything from the first submission to the last end."""
+        begin = jobs[0].at
+        self.writer.open(begin)
+        for spec in CLUSTER.workers:
+            self._do(c.RegisterWorker(spec), begin)
+        runs = {job.id: job.run for job in jobs}
+        due: list[tuple[int, int, int, Any]] = [(job.at, 1, n, job) for n, job in enumerate(jobs)]
+        heapq.heapify(due)
+        while due:
+            now = due[0][0]
+            while due and due[0][0] == now:
+                _, rank, _, what = heapq.heappop(due)
+                self._do(c.Submit((c.NewJob(what.id, what.spec),)) if rank else what, now)
+            self.writer.cycle(now)
+            fresh, self._fresh = self._fresh, []
+            for number, lease in enumerate(fresh):
+                self.granted.append((now, lease.job_id, lease.worker_id or ""))
+                self._do(c.Start(lease.lease_id, lease.token), now)
+                done = c.Complete(lease.lease_id, lease.token)
+                heapq.heappush(due, (now + runs[lease.job_id], 0, len(self.granted) * 1000 + number, done))
+            self.writer.flush()
+
+
+@pytest.mark.parametrize("policy", ["native:first-fit", "platform", "easy-backfill"])
+def test_a_recorded_history_replays_to_the_same_decisions(policy: str) -> None:
+    made = generate("bursty", 6, Shape(jobs=80, processors=16, load=1.1, tenants=3))
+    with open_policy(policy) as opened:
+        live = Live(opened.policy)
+        live.work([SimJob(job.id, job.at + 1_000_000, job.run, job.spec) for job in made.jobs])
+    recorded = read_history(live.store)
+    assert (len(recorded), recorded.problems.total) == (80, 0)
+    replayed = run(recorded, policy, CLUSTER)
+    assert [(grant.at, grant.job_id, grant.worker_id) for grant in replayed.grants] == live.granted
+
+
+def history_of(policy: str, jobs: list[SimJob], look: Callable[[MemoryStore], Workload]) -> Workload:
+    with open_policy(policy) as opened:
+        live = Live(opened.policy)
+        live.work(jobs)
+    return look(live.store)
+
+
+def test_a_range_of_the_history_leaves_out_the_rest_and_says_what_never_ran() -> None:
+    jobs = [
+        sim_job("a", 1_000, 10),
+        sim_job("b", 2_000, 10),
+        sim_job("giant", 2_500, 10, units=17),
+        sim_job("c", 3_000, 10),
+    ]
+    part = history_of("native:first-fit", jobs, lambda store: read_history(store, since=2_000, until=3_000))
+    assert [job.id for job in part.jobs] == ["b"]
+    assert part.problems.counts == {"never ran": 1}
