@@ -180,9 +180,11 @@ def test_the_readme_shows_what_its_example_prints(capsys: pytest.CaptureFixture[
 
 # -- examples -------------------------------------------------------------------------------------------------------
 
+# Pages whose pieces belong together are run as a whole, in test_python_reference.py.
+WHOLE = [ROOT / "docs/tutorial/first-steps.md", ROOT / "docs/how-to/write-a-worker.md"]
 EXAMPLES = [
     pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
-    for page in sorted((ROOT / "docs").rglob("*.md"))
+    for page in sorted({*(ROOT / "docs").rglob("*.md")} - {*WHOLE})
     for number, code in enumerate(PYTHON.findall(page.read_text(encoding="utf-8")))
 ]
 

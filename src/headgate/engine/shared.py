@@ -181,23 +181,28 @@ class SharedEngine:
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
-        tickets: list[_Waiting[Any]] = [_Waiting(word) for word in asked.words]
-        if asked.logs:  # output belongs to the lease, so it comes before the word that ends it
-            with self._turn:
-                self._keep_output(asked)
-        self._queue.extend(tickets)
-        for ticket in tickets:
-            self._wait(ticket)
+        if asked.logs or self._parked(asked) is not None:
+            self._hear(asked)
+        replies = self.do_all(asked.words)
+        refused = tuple(refusal(place, r) for place, r in enumerate(replies) if isinstance(r, Exception))
         with self._turn:
-            if self.writer.stopped is None and (parked := parked_worker(self.writer.state, asked)) is not None:
-                self._register(parked, pull=False)
-                self._drain()
-            refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
             found = self._news(asked)
             if asked.within > 0 and not (refused or found.news):
-                self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
+                self._changed.wait_for(lambda: self._parked(asked) or self._news(asked).news, asked.within)
                 found = self._news(asked)
-        return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+        return msgspec.structs.replace(found, refused=refused) if refused else found
+
+    def _hear(self, asked: Work) -> None:
+        """A worker that speaks is no longer parked; its output comes before the word that ends the lease."""
+        with self._turn:
+            self._keep_output(asked)
+            parked = self._parked(asked)
+            if parked is not None:
+                self._register(parked, pull=False)
+            self._drain()
+
+    def _parked(self, asked: Work) -> WorkerSpec | None:
+        return None if self.writer.stopped is not None else parked_worker(self.writer.state, asked)
 
     def _park_silent(self, events: list[Event], state: State) -> None:
         """A worker that let a lease run out in silence is given nothing until it speaks: it may be dead."""
@@ -227,10 +232,6 @@ class SharedEngine:
 
     def _news(self, asked: Work) -> Worked:
         return self.read(lambda state: news(state, asked, self.clock.now()))
-
-    @property
-    def _stopped(self) -> bool:
-        return self.writer.stopped is not None
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
