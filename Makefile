@@ -32,9 +32,9 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name text; do \
 		printf '%-10s %s\n' "$$name" "$$text"; done
 
-up: $(RUN) ## start Headgate on this machine
+up: $(RUN) ## start Headgate on this machine (ARGS="--demo --port 0" and the like are handed to it)
 	@echo "up: starting Headgate"
-	@$(BIN)/headgate up
+	@exec $(BIN)/headgate up $(ARGS)
 
 test: $(DEV) ## run the tests (ARGS="-m slow" and the like are handed to pytest)
 	@echo "test: running the tests in $(WORKERS) processes"

@@ -329,3 +329,11 @@ class QueueMachine(RuleBasedStateMachine):
 
 QueueMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=50)
 TestQueueMachine = QueueMachine.TestCase
+
+
+def test_an_external_shape_that_comes_after_the_workers_were_given_up_is_not_given_up_with_them() -> None:
+    h = Harness(fixed_busy=0, total_units=100)
+    for name, units in (("held", 80), ("waits", 30), ("fits", 20)):
+        h.submit(job(name, run={"kind": "external"}, units=units), id=name)
+        h.cycle()
+    assert h.state.jobs["fits"].state is JobState.LEASED

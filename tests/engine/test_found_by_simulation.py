@@ -108,6 +108,20 @@ def test_a_repeat_of_a_forgotten_job_is_refused_and_spoils_no_commit(
     assert disk.seq_of.keys() == {"a", "b"}
 
 
+def test_a_repeat_of_a_job_forgotten_before_the_start_spoils_one_commit_at_most(
+    make_writer: MakeWriter, clock: ManualClock
+) -> None:
+    engine = Engine(make_writer, clock, msgspec.structs.replace(OPEN, retain_finished=0))
+    engine.submit("a")
+    engine.do(c.Cancel("a"))
+    engine.start()
+    with pytest.raises(CommitFailed):
+        engine.submit("a")
+    Rounds(engine.writer).pass_time(clock.now())
+    with pytest.raises(DuplicateJob):
+        engine.submit("a")
+
+
 @pytest.mark.parametrize("hours", [-HOURS, HOURS])
 def test_after_a_restart_a_lease_lasts_a_full_ttl_whatever_the_clock_says(engine: Engine, hours: int) -> None:
     engine.submit("a")

@@ -26,7 +26,7 @@ class Office:
         store = MemoryStore()
         self.writer = Writer(store, self.deciding, SeededChance(1), Settings(fixed_busy=0, **core))
         self.writer.open(self.clock.now())
-        self.policies = Policies(Desk(self), self.deciding, self.clock.now)
+        self.policies = Policies(Desk(self), self.deciding, self.clock.now)  # type: ignore[arg-type]  # what it asks of
 
     def do(self, command: c.Command[R]) -> R:
         """Carry out a command and commit; no cycle is run."""

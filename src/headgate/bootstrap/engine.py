@@ -19,7 +19,7 @@ from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
-from headgate.ports import Store, StoreUnavailable
+from headgate.ports import RecordRow, Store, StoreUnavailable
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock
@@ -61,7 +61,7 @@ def start_engine(
 ) -> SharedEngine:
     """An engine that owns its store, running; `StoreOwned` says who owns it otherwise. A standby waits instead."""
     clock = SystemClock()
-    writer = Writer(store, policy or FirstFit(), SystemChance(), settings, failpoint=_failpoint())
+    writer = Writer(store, policy or FirstFit(), SystemChance(), settings, failpoint=failpoint())
     return SharedEngine(writer, clock).start(standby)
 
 
@@ -90,7 +90,7 @@ def open_engine(
     return Member(path, open_owner, SystemClock(), threading.Event().wait).start()
 
 
-def _failpoint() -> Hook | None:
+def failpoint() -> Hook | None:
     """The failpoints that the environment asks for: for crash tests, and never set otherwise."""
     text = os.environ.get("HEADGATE_FAILPOINTS")
     return from_text(text) if text else None
@@ -112,14 +112,19 @@ class Desk:
 
     def records(self, kind: str, key: str | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
-        found = self._engine.ask(GetRecords(kind, key=key, limit=_PAGE))
-        page = found
-        while len(page) == _PAGE:
-            seen = {row.number for row in found}
-            page = self._engine.ask(GetRecords(kind, since=page[-1].at, key=key, limit=_PAGE))
-            page = [row for row in page if row.number not in seen]
-            found += page
-        return [row.body for row in found]
+        return all_records(self._engine.ask, kind, key)
+
+
+def all_records(ask: Callable[[GetRecords], list[RecordRow]], kind: str, key: str | None) -> list[bytes]:
+    """Every entry of a log, asked for page by page."""
+    found = ask(GetRecords(kind, key=key, limit=_PAGE))
+    page = found
+    while len(page) == _PAGE:
+        seen = {row.number for row in found}
+        page = ask(GetRecords(kind, since=page[-1].at, key=key, limit=_PAGE))
+        page = [row for row in page if row.number not in seen]
+        found += page
+    return [row.body for row in found]
 
 
 def policies_of(engine: Face, deciding: PolicyEngine) -> Policies:

@@ -9,6 +9,7 @@ from headgate.core.cluster import Gpu
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.week import PROFILE, WeekLearner, decode_week
+from headgate.engine.aio import AsyncEngine
 from headgate.engine.errors import EngineStopped
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
@@ -83,7 +84,7 @@ def pull_scheduler(monitor: MonitorConfig | None = None, scheduler: PullConfig |
     return PullScheduler(watched, engine, clock, ids, pull)
 
 
-def host_sampler(engine: SharedEngine, *, disk: str = "/", applications: bool = True) -> Sampler:
+def host_sampler(engine: SharedEngine | AsyncEngine, *, disk: str = "/", applications: bool = True) -> Sampler:
     """A sampler of this machine for an engine; `start(engine)` it. It learns the week where the settings ask for it."""
     settings, clock = engine.writer.settings, engine.clock
     probes = host_probes(clock, disk=disk, gpus=_gpus())

@@ -17,7 +17,17 @@ from headgate.ports import Compacted, Mark, Retention, Store, StoreOwned, StoreU
 from headgate.stores import sqlite
 from headgate.system import SystemClock
 
-__all__ = ["Compacted", "HeadgateError", "Verified", "backup", "compact", "restore", "retention", "verify_database"]
+__all__ = [
+    "Compacted",
+    "HeadgateError",
+    "Verified",
+    "backup",
+    "compact",
+    "migrate",
+    "restore",
+    "retention",
+    "verify_database",
+]
 
 
 class Verified(NamedTuple):
@@ -116,14 +126,28 @@ def retention(jobs: str | None, journal: str | None, records: dict[str, str]) ->
     )
 
 
+def migrate(url: str) -> int:
+    """Bring a database to this version by opening it once; the epoch it is in now."""
+    store = _existing(url)
+    try:
+        return store.open().epoch
+    finally:
+        store.close()
+
+
 def compact(url: str, keep: Retention) -> Compacted:
     """Delete what is older than its age. The database must not be in use."""
-    store = open_store(url)
-    path = database_path(url)
-    if path is not None and not path.exists():
-        raise StoreUnavailable(f"{path}: there is no such file")
+    store = _existing(url)
     store.open()
     try:
         return store.compact(SystemClock().now(), keep)
     finally:
         store.close()
+
+
+def _existing(url: str) -> Store:
+    """The store of a database that is there: opening would make a new one."""
+    path = database_path(url)
+    if path is not None and not path.exists():
+        raise StoreUnavailable(f"{path}: there is no such file")
+    return open_store(url)

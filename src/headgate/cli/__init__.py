@@ -1,43 +1,49 @@
-"""The command line: thin commands over what bootstrap wires. No scheduling rule may enter here."""
+"""The command line: thin commands over the client and what bootstrap wires. No scheduling rule may enter here."""
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
-from headgate.cli import db
-from headgate.cli.answer import careful
-
-NOT_AVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: the service asked for is not there
+from headgate.cli.exits import BROKEN_PIPE, INTERRUPTED, Failure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = _parser().parse_args(argv)
-    if arguments.command == "up":
-        return up()
-    if arguments.command == "db":
-        return careful(arguments.command_run, arguments)
-    _parser().print_help()
-    return 0
+    from headgate.cli.frame import parse
+
+    given = list(sys.argv[1:] if argv is None else argv)
+    arguments = parse(given)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read us has seen enough; Python would complain when it flushes at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - expected ones become a line, others are raised again
+        return _failed(arguments.command, error, as_json=getattr(arguments, "json", False))
+    return code
 
 
-def up() -> int:
-    """Say that there is nothing to start yet."""
-    print(
-        f"headgate up: version {version('headgate')} has no server yet, so there is nothing to start.\n"
-        "What there is so far: see CHANGELOG.md and docs/.",
-        file=sys.stderr,
-    )
-    return NOT_AVAILABLE
+def _failed(command: str, error: Exception, *, as_json: bool) -> int:
+    """Say in one line what went wrong, in JSON where that was asked for; what nobody expected keeps its traceback."""
+    code = getattr(error, "code", "error")
+    if not isinstance(error, Failure):
+        from headgate.bootstrap.failures import failure_of
 
+        known = failure_of(error)
+        if known is None:
+            raise error
+        error = Failure(*known)
+    if as_json:
+        import json
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="headgate", description="A programmable, resource-aware job scheduler.")
-    parser.add_argument("--version", action="version", version=f"headgate {version('headgate')}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.add_parser("up", help="start the server (not available in this version yet)")
-    db.add_parser(commands)
-    return parser
+        name = error.name if isinstance(code, int) else code
+        print(json.dumps({"ok": False, "error": {"code": name, "message": str(error)}}))
+    else:
+        print(f"headgate {command}: {error}", file=sys.stderr)
+    return error.code

@@ -263,7 +263,9 @@ class ReadyQueue:
         if shape is None:
             number = self._spare.pop() if self._spare else len(self._shapes)
             shape = self._shapes[key] = Shape(kind, number)
-            self._external |= shape.bit if shape.external else 0
+            if shape.external:  # it came after the workers were given up, and needs none
+                self._external |= shape.bit
+                self._hopeless &= ~shape.bit
         return shape
 
     def push(self, job: Job) -> None:

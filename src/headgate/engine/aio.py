@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -111,6 +111,25 @@ class AsyncEngine:
         self._schedule()
         await future
         return ticket.result()
+
+    async def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
+        """Carry out commands in order, in one commit; what is refused stands as its error in the place of its reply."""
+        if not commands:
+            return []
+        future: asyncio.Future[None] = self._loop.create_future()
+        left = len(commands)
+
+        def settled() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not future.done():  # the caller may have been cancelled meanwhile
+                future.set_result(None)
+
+        tickets: list[Ticket[Any]] = [Ticket(command, settled) for command in commands]
+        self._queue += tickets
+        self._schedule()
+        await future
+        return [ticket.reply if ticket.error is None else ticket.error for ticket in tickets]
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""

@@ -6,14 +6,16 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from headgate.core import commands as c
+from headgate.core.lease import Lease
 from headgate.engine import wire
 from headgate.engine.errors import EngineUnreachable
 from headgate.engine.questions import Question
+from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import StoreUnavailable
 
 R = TypeVar("R")
@@ -35,6 +37,14 @@ class Face(Protocol):
         """Wait until a job has ended; false if it has not in time."""
         ...
 
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words and tell it what is new; wait for news if there is none."""
+        ...
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        ...
+
     def stop(self) -> None:
         """Let go of everything."""
         ...
@@ -43,8 +53,10 @@ class Face(Protocol):
 class LocalServer:
     """Serves an engine on a Unix socket, a thread for each connection: they share the engine's commits."""
 
-    def __init__(self, engine: Face, path: Path) -> None:
+    def __init__(self, engine: Face, path: Path, on_hang_up: Callable[[str], None] | None = None) -> None:
+        """`on_hang_up` is called with the worker that spoke on a connection, when the connection has ended."""
         self._engine = engine
+        self._on_hang_up = on_hang_up
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._bound: os.stat_result | None = None
@@ -97,21 +109,31 @@ class LocalServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        workers: set[str] = set()
         try:
             while (frame := wire.receive(connection)) is not None:
-                wire.send(connection, self._answer(frame))
+                wire.send(connection, self._answer(frame, workers))
         except OSError:  # the caller is gone; what it asked for stands
             return
         finally:
             with self._lock:
                 self._connections.discard(connection)
             connection.close()
+            if self._on_hang_up is not None:
+                for worker_id in workers:
+                    self._on_hang_up(worker_id)
 
-    def _answer(self, frame: bytes) -> bytes:
+    def _answer(self, frame: bytes, workers: set[str]) -> bytes:
         try:
             request = wire.decode_request(frame)
+            if isinstance(request, Work):
+                workers.add(request.worker_id)
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
+            if isinstance(request, Work):
+                return wire.encode_reply(self._engine.work(request))
+            if isinstance(request, WaitLease):
+                return wire.encode_reply(self._engine.wait_lease(request))
             if isinstance(request, Question):
                 return wire.encode_reply(self._engine.ask(request))
             return wire.encode_reply(self._engine.do(request))
@@ -139,6 +161,14 @@ class LocalClient:
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
         return bool(self._call(wire.WaitEnd(job_id, within)))
+
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words and tell it what is new; wait for news if there is none."""
+        return self._call(asked)  # type: ignore[no-any-return]
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        return self._call(asked)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """Close every connection; a thread that waits for an answer on one is told that there will be none."""

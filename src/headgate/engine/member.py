@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 from headgate.core import commands as c
 from headgate.core.errors import DuplicateJob
+from headgate.core.lease import Lease
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.questions import Question
 from headgate.engine.shared import SharedEngine
+from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import Clock, Deposed, StoreOwned
 
 R = TypeVar("R")
@@ -88,6 +90,22 @@ class Member:
         except EngineUnreachable:
             return self._join(face).wait_end(job_id, within)
 
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words and tell it what is new. Words are fenced: sending them again is safe."""
+        face = self._joined()
+        try:
+            return face.work(asked)
+        except EngineUnreachable:
+            return self._join(face).work(asked)
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        face = self._joined()
+        try:
+            return face.wait_lease(asked)
+        except EngineUnreachable:
+            return self._join(face).wait_lease(asked)
+
     def stop(self) -> None:
         """Leave; the owner hands over to whoever asks next."""
         with self._lock:
@@ -146,7 +164,7 @@ class Member:
         except StoreOwned as error:
             self._held_by = str(error)
             return None
-        server = LocalServer(engine, self._socket)
+        server = LocalServer(engine, self._socket, engine.hung_up)
         try:
             server.start()
         except BaseException:

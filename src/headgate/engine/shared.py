@@ -15,13 +15,29 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
+import msgspec
+
 from headgate.core import commands as c
-from headgate.core.events import Event
+from headgate.core.cluster import WorkerSpec
+from headgate.core.events import Event, LeaseExpired
+from headgate.core.lease import Lease
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.questions import STORED, Question, answer, ended
+from headgate.engine.questions import STORED, GetHistory, Question, answer, ended
 from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
+from headgate.engine.working import (
+    LOG,
+    WaitLease,
+    Work,
+    Worked,
+    external_lease,
+    log_row,
+    news,
+    parked_worker,
+    refusal,
+    silent_holder,
+)
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, StoreError
 
@@ -62,6 +78,7 @@ class SharedEngine:
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
+        writer.observers.append(self._park_silent)
 
     @property
     def problem(self) -> str | None:
@@ -143,6 +160,9 @@ class SharedEngine:
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
+        if type(question) is GetHistory and self.writer.stopped is None and self.writer.index_backlog:
+            with self._turn:
+                self.rounds.catch_up()
         if type(question) in STORED:
             return self._ask_store(question)
         return self.read(lambda state: answer(question, state, self.writer.store, self.clock.now()))
@@ -158,6 +178,64 @@ class SharedEngine:
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
         return self.wait_for(lambda state: ended(state, job_id), within) is True
+
+    def work(self, asked: Work) -> Worked:
+        """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
+        tickets: list[_Waiting[Any]] = [_Waiting(word) for word in asked.words]
+        if asked.logs:  # output belongs to the lease, so it comes before the word that ends it
+            with self._turn:
+                self._keep_output(asked)
+        self._queue.extend(tickets)
+        for ticket in tickets:
+            self._wait(ticket)
+        with self._turn:
+            if self.writer.stopped is None and (parked := parked_worker(self.writer.state, asked)) is not None:
+                self._register(parked, pull=False)
+                self._drain()
+            refused = [refusal(index, t.error) for index, t in enumerate(tickets) if t.error is not None]
+            found = self._news(asked)
+            if asked.within > 0 and not (refused or found.news):
+                self._changed.wait_for(lambda: self._stopped or self._news(asked).news, asked.within)
+                found = self._news(asked)
+        return msgspec.structs.replace(found, refused=tuple(refused)) if refused else found
+
+    def _park_silent(self, events: list[Event], state: State) -> None:
+        """A worker that let a lease run out in silence is given nothing until it speaks: it may be dead."""
+        for event in events:
+            if type(event) is LeaseExpired:
+                spec = silent_holder(state, event)
+                if spec is not None:
+                    self._register(spec, pull=True)
+
+    def hung_up(self, worker_id: str) -> None:
+        """A connection of a worker has ended: it is given nothing until it speaks again."""
+        with self._turn:
+            worker = self.writer.state.workers.get(worker_id) if self.writer.stopped is None else None
+            if worker is not None and worker.status == "ready" and not worker.spec.pull:
+                self._register(worker.spec, pull=True)
+                self._drain()
+
+    def _register(self, spec: WorkerSpec, *, pull: bool) -> None:
+        command = c.RegisterWorker(msgspec.structs.replace(spec, pull=pull))
+        self.writer.accept(command, self.clock.now(), lambda _: None)
+
+    def _keep_output(self, asked: Work) -> None:
+        for said in asked.logs if self.writer.stopped is None else ():
+            row = log_row(self.writer.state, *said)
+            if row is not None:
+                self.writer.record(LOG, self.clock.now(), *row)
+
+    def _news(self, asked: Work) -> Worked:
+        return self.read(lambda state: news(state, asked, self.clock.now()))
+
+    @property
+    def _stopped(self) -> bool:
+        return self.writer.stopped is not None
+
+    def wait_lease(self, asked: WaitLease) -> Lease | None:
+        """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        found = self.wait_for(lambda state: external_lease(state, asked.job_id), asked.within)
+        return found if isinstance(found, Lease) else None
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""

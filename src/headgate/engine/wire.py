@@ -13,6 +13,7 @@ import msgspec
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
 from headgate.engine import questions as q
+from headgate.engine import working as working  # noqa: PLC0414 - its questions travel too
 
 LARGEST = 256 << 20
 _LENGTH = struct.Struct(">I")

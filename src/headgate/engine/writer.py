@@ -319,6 +319,8 @@ class Writer:
             return
         cause = error if isinstance(error, CommitFailed) else CommitFailed(f"the commit failed: {error}")
         self.stopped = cause
+        if group.batch is not None and group.batch.jobs:  # one of them may be why: look each up when it comes again
+            self._forgotten_to = max(self._forgotten_to, *(row.id for row in group.batch.jobs))
         for done in [*group.waiting, *self._group.waiting]:
             done(cause)
 

@@ -7,6 +7,16 @@ from typing import Any, Literal
 import msgspec
 
 Json = Any
+NULL = msgspec.Raw(b"null")
+EMPTY = msgspec.Raw(b"{}")
+
+
+def _null() -> msgspec.Raw:
+    return NULL
+
+
+def _empty() -> msgspec.Raw:
+    return EMPTY
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -57,10 +67,10 @@ class JobOut(Out, frozen=True):
     queued_at: float = 0.0
     attempt: int = 0
     run: dict[str, Json] = {}
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw = msgspec.field(default_factory=_null)
     resources: dict[str, float] = {}
     labels: dict[str, str] = {}
-    attributes: msgspec.Raw = msgspec.Raw(b"{}")
+    attributes: msgspec.Raw = msgspec.field(default_factory=_empty)
     requires: dict[str, str] = {}
     pool: str | None = None
     model_ref: str | None = None
@@ -80,7 +90,7 @@ class JobOut(Out, frozen=True):
     ended_at: float | None = None
     worker_id: str | None = None
     lease_id: str | None = None
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.field(default_factory=_null)
     error: ErrorOut | None = None
 
 
@@ -89,6 +99,13 @@ class JobsOut(Out, frozen=True):
 
     jobs: list[JobOut]
     next: str | None = None
+
+
+class SubmittedJobOut(JobOut, frozen=True, kw_only=True):
+    """Answer to the submission of one job: the job, and the same as for many."""
+
+    ids: list[str]
+    created: list[bool]
 
 
 class SubmittedOut(Out, frozen=True):
@@ -107,6 +124,38 @@ class PatchIn(Body, frozen=True):
     not_before: float | str | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class JobIn(Body, frozen=True):
+    """A job to submit, as reference/jobs describes it. Times are seconds since 1970 or ISO 8601, durations seconds
+    or texts such as '5m', amounts numbers or texts such as '8GB'. In an array, a dependency `#0` is its first job.
+    """
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    type: str | msgspec.UnsetType = msgspec.UNSET
+    run: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET
+    payload: Json | msgspec.UnsetType = msgspec.UNSET
+    priority: str | int | msgspec.UnsetType = msgspec.UNSET
+    rank: int | msgspec.UnsetType = msgspec.UNSET
+    tenant: str | msgspec.UnsetType = msgspec.UNSET
+    units: int | msgspec.UnsetType = msgspec.UNSET
+    resources: dict[str, float | str] | msgspec.UnsetType = msgspec.UNSET
+    labels: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    attributes: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET
+    requires: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    pool: str | msgspec.UnsetType | None = msgspec.UNSET
+    model_ref: str | msgspec.UnsetType | None = msgspec.UNSET
+    seed: int | msgspec.UnsetType | None = msgspec.UNSET
+    max_tokens: int | msgspec.UnsetType | None = msgspec.UNSET
+    dependencies: list[str] | msgspec.UnsetType = msgspec.UNSET
+    on_dependency_failure: Literal["fail", "run"] | msgspec.UnsetType = msgspec.UNSET
+    not_before: float | str | msgspec.UnsetType | None = msgspec.UNSET
+    deadline: float | str | msgspec.UnsetType | None = msgspec.UNSET
+    timeout: float | str | msgspec.UnsetType | None = msgspec.UNSET
+    estimated_duration: float | str | msgspec.UnsetType | None = msgspec.UNSET
+    retry: int | dict[str, Json] | msgspec.UnsetType = msgspec.UNSET
+    checkpointable: bool | msgspec.UnsetType = msgspec.UNSET
+    idempotency_key: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class CancelIn(Body, frozen=True):
     """Why a job is cancelled."""
 
@@ -120,6 +169,28 @@ class EventOut(Out, frozen=True):
     at: float
     type: str
     data: dict[str, Json] = {}
+
+
+class EventsOut(Out, frozen=True):
+    """A part of a job's history, oldest first; `next` continues it."""
+
+    events: list[EventOut]
+    next: int | None = None
+
+
+class LogEntryOut(Out, frozen=True):
+    """A piece of a job's output; `?after=` its number gets what came later, also while the job runs."""
+
+    number: int
+    at: float
+    text: str
+
+
+class LogsOut(Out, frozen=True):
+    """What a job printed, oldest first."""
+
+    job_id: str
+    logs: list[LogEntryOut]
 
 
 class ExplainOut(Out, frozen=True):
@@ -191,13 +262,15 @@ class ProgressIn(Body, frozen=True):
     token: int
     fraction: float | None = None
     note: str = ""
+    log: str = ""
+    """What was printed since the last word."""
 
 
 class CompleteIn(Body, frozen=True):
     """The work is done; `log` is what it printed, as far as it was kept."""
 
     token: int
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.field(default_factory=_null)
     log: str = ""
 
 
@@ -208,6 +281,13 @@ class FailIn(Body, frozen=True):
     error: ErrorOut
     retry: bool = True
     log: str = ""
+
+
+class SettledOut(Out, frozen=True):
+    """The word that ended a lease is durable."""
+
+    lease_id: str
+    settled: str
 
 
 class BeatOut(Out, frozen=True):
@@ -254,6 +334,139 @@ class WorkerOut(Out, frozen=True):
     leases: list[str] = []
     completed: int = 0
     last_seen: float = 0.0
+    pull: bool = True
+
+
+class LeasesOut(Out, frozen=True):
+    """Live leases."""
+
+    leases: list[LeaseOut]
+
+
+class WorkersOut(Out, frozen=True):
+    """All workers."""
+
+    workers: list[WorkerOut]
+
+
+class DrainIn(Body, frozen=True):
+    """Why a worker gets no further work."""
+
+    reason: str = ""
+
+
+class GpuIn(Body, frozen=True):
+    """One GPU of a pool's machine."""
+
+    id: str
+    name: str = ""
+    vram_total: float | str = 0
+    vram_allocated: float | str = 0
+    utilization: float = 0.0
+    temperature: float | None = None
+
+
+class PoolIn(Body, frozen=True):
+    """A pool's heartbeat: the load of its machine, its GPUs, its workers."""
+
+    node: str = ""
+    busy: float | None = None
+    units: int | None = None
+    resources: dict[str, float | str] = {}
+    gpus: list[GpuIn] = []
+    cached_models: list[str] = []
+    workers: list[str] = []
+
+
+class GpuOut(Out, frozen=True):
+    """One GPU."""
+
+    id: str
+    name: str
+    vram_total: int
+    vram_allocated: int
+    vram_free: int
+    utilization: float
+    temperature: float | None = None
+
+
+class PoolOut(Out, frozen=True):
+    """A pool as the engine sees it."""
+
+    id: str
+    status: str
+    node: str = ""
+    busy: float | None = None
+    units: int | None = None
+    usable_units: int | None = None
+    leased_units: int = 0
+    resources: dict[str, float] = {}
+    resources_used: dict[str, float] = {}
+    gpus: list[GpuOut] = []
+    cached_models: list[str] = []
+    workers: list[str] = []
+    last_report: float | None = None
+
+
+class PoolsOut(Out, frozen=True):
+    """All pools."""
+
+    pools: list[PoolOut]
+
+
+class TenantIn(Body, frozen=True):
+    """Quotas and weight; a quota that is not given is unlimited."""
+
+    weight: float = 1.0
+    max_units: int | None = None
+    max_leases: int | None = None
+    max_queued: int | None = None
+    max_resources: dict[str, float | str] = {}
+
+
+class TenantOut(Out, frozen=True):
+    """A tenant with what it may hold and what it holds."""
+
+    id: str
+    weight: float
+    max_units: int | None = None
+    max_leases: int | None = None
+    max_queued: int | None = None
+    max_resources: dict[str, float] = {}
+    declared: bool = False
+    queued: int = 0
+    leases: int = 0
+    leased_units: int = 0
+    used: dict[str, float] = {}
+
+
+class TenantsOut(Out, frozen=True):
+    """All tenants."""
+
+    tenants: list[TenantOut]
+
+
+class ModelIn(Body, frozen=True):
+    """An entry of the model catalog."""
+
+    vram: float | str = 0
+    aliases: list[str] = []
+    resources: dict[str, float | str] = {}
+
+
+class ModelOut(Out, frozen=True):
+    """An entry of the model catalog."""
+
+    id: str
+    vram: int = 0
+    aliases: list[str] = []
+    resources: dict[str, float] = {}
+
+
+class ModelsOut(Out, frozen=True):
+    """The model catalog."""
+
+    models: list[ModelOut]
 
 
 # -- load, status, errors -----------------------------------------------------------------------------------------
@@ -267,6 +480,12 @@ class LoadIn(Body, frozen=True):
     in_flight: int | None = None
     error: bool | None = None
     error_rate: float | None = None
+
+
+class LoadOut(Out, frozen=True):
+    """The busy rating after a sample."""
+
+    busy: float
 
 
 class CapacityOut(Out, frozen=True):
@@ -325,3 +544,201 @@ class RollbackIn(Body, frozen=True):
 
     to: str | None = None
     why: str = ""
+
+
+class EnableIn(Body, frozen=True):
+    """Re-arm a tripped policy."""
+
+    why: str = ""
+
+
+class DiagnosticOut(Out, frozen=True):
+    """One problem of a source at one place; lines and columns count from 1."""
+
+    code: str
+    message: str
+    line: int
+    column: int
+    severity: str = "error"
+    suggestion: str | None = None
+    path: str = ""
+
+
+class ValidationOut(Out, frozen=True):
+    """What the checks of a policy found."""
+
+    ok: bool
+    diagnostics: list[DiagnosticOut]
+    lua: str = ""
+    version: str | None = None
+    """The id that this very content would have."""
+    contexts: int = 0
+    p50_us: int = 0
+    p99_us: int = 0
+    limit_ms: int = 0
+
+
+class VersionOut(Out, frozen=True):
+    """A policy version as deployed."""
+
+    id: str
+    name: str
+    version: str
+    language: str
+    sha256: str
+    created_at: float
+    author: str = ""
+    note: str = ""
+    source: str | None = None
+    lua: str | None = None
+    status: str = ""
+    """`active`, `shadow`, `tripped` or nothing."""
+
+
+class MoveOut(Out, frozen=True):
+    """One move of the pointer to the active policy."""
+
+    at: float
+    active: str | None
+    shadow: str | None
+    who: str
+    why: str
+
+
+class VersionsOut(Out, frozen=True):
+    """The library of policies, and which of them decides; none active: the platform policy."""
+
+    versions: list[VersionOut]
+    active: str | None = None
+    shadow: str | None = None
+    tripped: dict[str, Json] | None = None
+    moves: list[MoveOut] = []
+
+
+class PointerOut(Out, frozen=True):
+    """Which version decides now."""
+
+    active: str | None
+    shadow: str | None = None
+    tripped: dict[str, Json] | None = None
+
+
+class TemplateOut(Out, frozen=True):
+    """A policy to start from."""
+
+    name: str
+    purpose: str
+    language: str
+    source: str
+
+
+class TemplatesOut(Out, frozen=True):
+    """The library of templates."""
+
+    templates: list[TemplateOut]
+
+
+class PlatformSourceOut(Out, frozen=True):
+    """The platform policy."""
+
+    language: str
+    version: str
+    source: str
+
+
+class DecisionOut(Out, frozen=True):
+    """One decision of the policy."""
+
+    id: str
+    at: float
+    decided_by: str
+    version: str
+    actions: list[dict[str, Json]]
+    refused: list[dict[str, Json]] = []
+    failure: str = ""
+    message: str = ""
+    took_us: int = 0
+    waited_us: int = 0
+    attempted: str = ""
+    shadow: dict[str, Json] | None = None
+    traceback: str = ""
+    trace: list[str] = []
+    logs: list[tuple[str, str]] = []
+    question: dict[str, Json] = {}
+    told: list[dict[str, Json]] = []
+    """What the policy was told since the decision before, as deltas."""
+    keyframe: bool = False
+
+
+class DecisionsOut(Out, frozen=True):
+    """Recorded decisions, oldest first; `next` continues."""
+
+    decisions: list[DecisionOut]
+    next: str | None = None
+
+
+class ReplayIn(Body, frozen=True):
+    """A draft to answer in place of the policy that decided; without a source that very policy is asked again."""
+
+    language: Literal["lua", "yaml"] = "lua"
+    source: str | None = None
+
+
+class ReplayOut(Out, frozen=True):
+    """The recorded answer beside the replayed one."""
+
+    same: bool
+    recorded: list[dict[str, Json]]
+    replayed: list[dict[str, Json]]
+    failure: str = ""
+    message: str = ""
+
+
+# -- tokens and audit ---------------------------------------------------------------------------------------------
+
+
+class TokenNewIn(Body, frozen=True):
+    """A new bearer token; one that is bound to a tenant sees and does nothing beyond it."""
+
+    scopes: list[Literal["submit", "work", "read", "policy:edit", "policy:activate", "admin"]]
+    tenant: str | None = None
+    note: str = ""
+    expires_in: float | str | None = None
+    """Seconds, or a text such as '90d'."""
+
+
+class TokenOut(Out, frozen=True):
+    """A bearer token; `token` is shown once, when it is made."""
+
+    id: str
+    scopes: list[str]
+    tenant: str | None = None
+    note: str = ""
+    created_at: float = 0.0
+    expires_at: float | None = None
+    token: str | None = None
+
+
+class TokensOut(Out, frozen=True):
+    """All tokens, without their secrets."""
+
+    tokens: list[TokenOut]
+
+
+class AuditEntryOut(Out, frozen=True):
+    """Who did what."""
+
+    at: float
+    who: str
+    call: str
+    target: dict[str, str]
+    status: int
+    remote: str = ""
+    code: str = ""
+
+
+class AuditOut(Out, frozen=True):
+    """The audit log, oldest first; `next` continues."""
+
+    entries: list[AuditEntryOut]
+    next: str | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.wire.http import BeatOut, ErrorOut, JobOut, LeaseOut, Problem
+from headgate.wire.http import NULL, BeatOut, ErrorOut, JobOut, LeaseOut, Problem
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -26,7 +26,7 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_id: str
     token: int
     verb: str
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
     error: ErrorOut | None = None
     retry: bool = True
     fraction: float | None = None

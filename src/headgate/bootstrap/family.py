@@ -1,0 +1,106 @@
+"""Child processes that are kept alive: one that ends is started again, later and later while it keeps ending."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+HEALTHY = 60.0
+"""Seconds of life after which an end counts as the first again."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A child ended that should not have."""
+
+    name: str
+    how: str
+    again_in: float
+
+
+class Child:
+    """One process that is wanted alive."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        report: Callable[[Ended], None],
+        now: Callable[[], int],
+    ) -> None:
+        self.name = name
+        self.restarts = 0
+        self._argv = tuple(argv)
+        self._environment = dict(environment)
+        self._report = report
+        self._now = now
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The process as it is now."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    async def start(self) -> None:
+        """Start the process and keep it."""
+        await self._spawn()
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(), name=f"keep-{self.name}")
+
+    async def stop(self, grace: float) -> None:
+        """Ask it to end, wait so many seconds, then end it with everything it started."""
+        self._stopping.set()
+        self._signal(signal.SIGTERM)
+        if self._keeping is None:
+            return
+        done, _ = await asyncio.wait({self._keeping}, timeout=grace)
+        if not done:
+            self.kill()
+        await self._keeping
+
+    def kill(self) -> None:
+        """End it now."""
+        self._stopping.set()
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, which: signal.Signals) -> None:
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                # killed, it cannot end its own children any more: the whole group goes
+                (os.killpg if which == signal.SIGKILL else os.kill)(self.pid, which)
+
+    async def _spawn(self) -> None:
+        # a session of its own: Ctrl-C reaches only the head of the family, who ends everybody in order
+        self._process = await asyncio.create_subprocess_exec(
+            *self._argv, env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
+
+    async def _keep(self) -> None:
+        pause = FIRST_PAUSE
+        while self._process is not None:
+            began = self._now()
+            code = await self._process.wait()
+            if self._stopping.is_set():
+                return
+            if self._now() - began >= HEALTHY * 1000:
+                pause = FIRST_PAUSE
+            self._report(Ended(self.name, _how(code), pause))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+                return
+            pause = min(LONGEST_PAUSE, pause * 2)
+            self.restarts += 1
+            await self._spawn()
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -1,0 +1,22 @@
+"""The clock and the waiting that commands need; everything else takes time as an argument."""
+
+from __future__ import annotations
+
+import threading
+
+from headgate.system import SystemChance, SystemClock, stopwatch
+
+__all__ = ["chance", "now_ms", "pause", "stopwatch"]
+
+_clock = SystemClock()
+chance = SystemChance()
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return _clock.now()
+
+
+def pause(seconds: float) -> None:
+    """Wait; Ctrl-C ends it."""
+    threading.Event().wait(seconds)

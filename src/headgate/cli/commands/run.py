@@ -1,0 +1,98 @@
+"""`headgate run`: like running the command here, only that it waits for its turn."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+from typing import Any
+
+from headgate.cli.api import Api, connect, part
+from headgate.cli.exits import DONE, FAILED, NOT_RUN, TIMED_OUT
+from headgate.cli.jobspec import job_body, job_options
+from headgate.cli.jobview import ENDED, logs
+from headgate.cli.options import server_options
+from headgate.cli.output import emit
+
+EXAMPLES = """
+headgate run -- make all                      exits with the code of make
+headgate run -p high -u 10 -- ./heavy.sh | tee heavy.log
+headgate run --quiet -- true && echo fine
+"""
+_STATUS = re.compile(r"exited with status (\d+)")
+_SIGNAL = re.compile(r"killed by (SIG[A-Z0-9]+)")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    job_options(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the output of the command and nothing else")
+    server_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    api = connect(arguments)
+    headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
+    job_id = api.post("/v2/jobs", job_body(arguments, local=api.local), **headers)["ids"][0]
+    quiet = arguments.quiet or arguments.json
+    try:
+        job = _follow(api, job_id, quiet=quiet, silent=arguments.json)
+    except KeyboardInterrupt:
+        api.post(f"/v2/jobs/{part(job_id)}/cancel", {"reason": "interrupted"})
+        _say(f"{job_id} was cancelled")
+        raise
+    if arguments.json:
+        emit(arguments, job, lambda _: None)
+    elif not quiet and job["state"] != "completed":
+        error = job.get("error") or {}
+        _say(f"{job_id} {job['state']}: {error.get('message') or error.get('code', '')}".rstrip(": "))
+    return exit_code(job)
+
+
+def _follow(api: Api, job_id: str, *, quiet: bool, silent: bool) -> dict[str, Any]:
+    """Show the output as it comes and say once why the job waits; the job as it ended."""
+    from headgate.bootstrap.machine import pause
+
+    place: int | None = None
+    wait, told = _FIRST_PAUSE, quiet
+    while True:
+        job: dict[str, Any] = api.get(f"/v2/jobs/{part(job_id)}")
+        found: dict[str, Any] = {"text": "", "next": place}
+        if job.get("attempt") or job["state"] in ENDED:
+            found = logs(api, job_id, place)
+        place = found["next"]
+        if found["text"] and not silent:
+            sys.stdout.write(found["text"])
+            sys.stdout.flush()
+        if job["state"] in ENDED:
+            return job
+        if not told and wait >= _LONGEST_PAUSE and job["state"] in ("queued", "blocked"):
+            told = True
+            reasons = api.get(f"/v2/jobs/{part(job_id)}/explain")["reasons"]
+            _say(f"{job_id} waits: " + "; ".join(str(reason.get("detail") or reason["code"]) for reason in reasons))
+        wait = _FIRST_PAUSE if found["text"] else min(_LONGEST_PAUSE, wait * 1.5)
+        pause(wait)
+
+
+def _say(text: str) -> None:
+    print(f"headgate: {text}", file=sys.stderr)
+
+
+def exit_code(job: dict[str, Any]) -> int:
+    """The code of the command itself, as a shell would give it; else what became of the job."""
+    if job["state"] == "completed":
+        return DONE
+    error = job.get("error") or {}
+    message = str(error.get("message", ""))
+    if found := _STATUS.search(message):
+        return int(found[1]) or FAILED
+    if found := _SIGNAL.search(message):
+        number = getattr(signal, found[1], None)
+        return NOT_RUN if number is None else 128 + int(number)
+    if error.get("code") in ("timeout", "timed_out"):
+        return TIMED_OUT
+    is_function = (job.get("run") or {}).get("kind") != "command"
+    return FAILED if is_function and job["state"] == "failed" else NOT_RUN

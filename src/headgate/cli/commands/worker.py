@@ -1,0 +1,55 @@
+"""`headgate worker`: a process that takes leases from a server and does the work."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+
+from headgate.cli.api import connect_to
+from headgate.cli.exits import DONE
+from headgate.cli.jobspec import name_values
+from headgate.cli.options import server_options
+
+EXAMPLES = """
+headgate worker                                  for the server started in this directory
+headgate worker --url https://headgate.example --slots 8 --pool gpu -r memory=64GB -l zone=a
+headgate worker --app shop.jobs:app              knows the Python jobs of that app
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("--id", help="its name (default: host name and process id)")
+    parser.add_argument("--slots", type=int, default=4, metavar="N", help="jobs at a time (default 4)")
+    parser.add_argument("--pool", default="default", help="the pool it belongs to (default 'default')")
+    parser.add_argument("-r", "--resource", action="append", metavar="NAME=AMOUNT", help="what it has, such as gpu=1")
+    parser.add_argument("-l", "--label", action="append", metavar="NAME=VALUE", help="labels that jobs may require")
+    parser.add_argument("--type", action="append", metavar="TYPE", help="take only jobs of this type; may be repeated")
+    parser.add_argument("--app", metavar="MODULE:APP", help="the app whose Python jobs it knows")
+    parser.add_argument("--drain", type=float, default=30.0, metavar="S", help="seconds that jobs may take on leaving")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    server_options(parser)
+    parser.set_defaults(run=_worker)
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    from headgate.bootstrap.orphans import end_with
+
+    if arguments.parent is not None and not end_with(arguments.parent, signal.SIGKILL):
+        return DONE
+    url, token = connect_to(arguments)
+
+    from headgate.cli.working import Wanted, work
+
+    wanted = Wanted(
+        id=arguments.id,
+        slots=arguments.slots,
+        pool=arguments.pool,
+        resources=name_values(arguments.resource, "--resource") or {},
+        labels=name_values(arguments.label, "--label") or {},
+        types=arguments.type,
+        app=arguments.app,
+        drain=arguments.drain,
+        quiet=arguments.parent is not None,
+    )
+    return work(url, token, wanted)

@@ -1,0 +1,60 @@
+"""`headgate workers`: who does the work."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from headgate.cli.api import connect
+from headgate.cli.each import for_each
+from headgate.cli.exits import DONE
+from headgate.cli.options import server_options
+from headgate.cli.output import age, emit, table
+
+EXAMPLES = """
+headgate workers
+headgate workers --drain gpu-1      finish what runs, take nothing new
+headgate workers --remove gpu-1
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--drain", metavar="WORKER", action="append", help="give it no further work")
+    change.add_argument("--remove", metavar="WORKER", action="append", help="forget it")
+    parser.add_argument("--force", action="store_true", help="with --remove: end its leases too")
+    server_options(parser)
+    parser.set_defaults(run=_workers)
+
+
+def _workers(arguments: argparse.Namespace) -> int:
+    api = connect(arguments)
+    if arguments.drain:
+        return for_each(arguments, arguments.drain, lambda path: api.post(f"/v2/workers/{path}/drain"))
+    if arguments.remove:
+        query = {"force": "true"} if arguments.force else None
+        return for_each(
+            arguments, arguments.remove, lambda path: api.call("DELETE", f"/v2/workers/{path}", query=query)
+        )
+    emit(arguments, api.get("/v2/workers"), _show)
+    return DONE
+
+
+def _show(answer: dict[str, Any]) -> None:
+    from headgate.bootstrap.machine import now_ms
+
+    now = now_ms() / 1000
+    rows = [
+        (
+            worker["id"],
+            worker["pool"],
+            worker["status"],
+            f"{worker['running']}/{worker['slots']}",
+            worker.get("completed", 0),
+            age(now - worker.get("last_seen", now)),
+            worker.get("labels", {}),
+        )
+        for worker in answer["workers"]
+    ]
+    table(("worker", "pool", "status", "busy", "completed", "seen", "labels"), rows)

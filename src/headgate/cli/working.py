@@ -1,0 +1,72 @@
+"""A worker process: from options to a runtime that works until a signal comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+
+from headgate.app import App
+from headgate.cli.exits import DONE, USAGE, Failure
+from headgate.worker.runtime import Options
+from headgate.worker.sources import load
+
+_STOP = 2.0
+"""Seconds that a job gets between SIGTERM and SIGKILL when the worker leaves."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What the worker shall be."""
+
+    id: str | None
+    slots: int
+    pool: str
+    resources: dict[str, str]
+    labels: dict[str, str]
+    types: list[str] | None
+    app: str | None
+    drain: float
+    quiet: bool = False
+
+
+def work(url: str, token: str | None, wanted: Wanted) -> int:
+    """Work until SIGTERM or Ctrl-C, let running jobs finish in time, leave."""
+    enough = threading.Event()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(which, lambda *_: enough.set())
+    labels = {"host": os.uname().nodename, "pid": str(os.getpid()), **wanted.labels}
+    with _app(url, token, wanted.app) as app:
+        worker = app.worker(
+            worker_id=wanted.id,
+            slots=wanted.slots,
+            pool=wanted.pool,
+            resources=wanted.resources,
+            labels=labels,
+            types=wanted.types,
+            options=Options(drain=wanted.drain, grace=_STOP),
+        )
+        worker.start()
+        if not wanted.quiet:
+            print(f"worker {worker.spec.id} works for {url} with {wanted.slots} slots", file=sys.stderr, flush=True)
+        try:
+            enough.wait()
+        finally:
+            worker.stop()
+    return DONE
+
+
+def _app(url: str, token: str | None, source: str | None) -> App:
+    if source is None:
+        return App(url, token=token)
+    if token:
+        os.environ["HEADGATE_TOKEN"] = token  # the app reads it there; jobs do not get it
+    sys.path.insert(0, str(Path.cwd()))
+    found = load(source)
+    if not isinstance(found, App):
+        raise Failure(USAGE, f"--app {source}: is not a headgate.App")
+    found.move(url)
+    return found

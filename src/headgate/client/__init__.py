@@ -1,0 +1,1 @@
+"""The SDK: jobs, handles and leases, written once as coroutines and offered with and without `await`."""

@@ -1,0 +1,215 @@
+"""The ASGI application: 1. Host and Origin, 2. who asks, 3. whether there is room, 4. the body, 5. the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import msgspec
+
+from headgate.core.errors import HeadgateError
+from headgate.engine.aio import AsyncEngine
+from headgate.policy.managing import Policies
+from headgate.ports import Ids
+from headgate.server import admin, cluster, feed, jobs, leases, pages, policies, status, stream, tokens, workers
+from headgate.server.audit import Entry
+from headgate.server.gate import presented
+from headgate.server.intake import Receive
+from headgate.server.openapi import describe
+from headgate.server.problems import MEDIA, ClientGone, problem_of
+from headgate.server.routing import Call, Reply, Route, Table, read_query
+from headgate.server.service import Service
+from headgate.server.settings import ServerSettings, check_server_settings
+from headgate.server.sockets import Send, Socket
+
+Scope = MutableMapping[str, Any]
+ROUTES = [
+    route
+    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages)
+    for route in subject.routes.all
+]
+_encode = msgspec.json.Encoder().encode
+_COMMON = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_FORBIDDEN, _NO_TOKEN, _NOT_FOUND = 4403, 4401, 4404
+_CLOSE_CODES = {401: _NO_TOKEN, 403: _FORBIDDEN, 404: _NOT_FOUND}
+
+
+class App:
+    """Answers requests with the help of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.table = Table(ROUTES)
+        service.description = describe(ROUTES, status.VERSION)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Speak ASGI."""
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "websocket":
+                await self._websocket(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self.service.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.service.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.service.start()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        route: Route | None = None
+        call: Call | None = None
+        try:
+            route, call = self._admit(scope, scope["method"])
+            reply = await self._answer(route, call, scope, receive)
+        except HeadgateError as error:
+            reply = _refusal(error)
+            if isinstance(error, ClientGone):
+                return
+            if reply.status in (401, 403):
+                self._refused(scope, error)
+        except Exception as error:
+            self.service.log.exception("bug", call=route.name if route else scope["path"][:256])
+            reply = _refusal(error)
+        self._count(route, reply.status, None if call is not None and call.waited else loop.time() - began)
+        await _send(reply, scope["method"], send)
+
+    def _refused(self, scope: Scope, error: HeadgateError) -> None:
+        remote = (scope.get("client") or ("",))[0]
+        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=remote)
+
+    def _admit(self, scope: Scope, method: str) -> tuple[Route, Call]:
+        service = self.service
+        raw: list[tuple[bytes, bytes]] = scope["headers"]
+        headers = dict(raw)
+        service.gate.check(headers, raw, (scope.get("server") or ("", 0))[1] or 0)
+        route, params = self.table.find(method, _path(scope))
+        caller = tokens.ANYBODY
+        if route.scopes:
+            caller = tokens.LOCAL
+            if service.settings.auth:
+                caller = tokens.identify(service.state.documents, presented(headers, method), service.now())
+                caller.allow(route.scopes, tenants=route.tenants)
+        call = Call(route, params, read_query(route.query, scope["query_string"]), headers, caller)
+        call.remote = (scope.get("client") or ("",))[0]
+        return route, call
+
+    async def _answer(self, route: Route, call: Call, scope: Scope, receive: Receive) -> Reply:
+        service, intake = self.service, self.service.intake
+        intake.admit(route.urgency)
+        if scope["method"] not in ("GET", "HEAD"):
+            call.body = await intake.read(receive, call.headers)
+        call.gone = _Gone(receive)
+        intake.inside += 1
+        try:
+            reply: Reply = await route.handler(service, call)
+        except HeadgateError as error:
+            if route.audit:
+                self._note(route, call, problem_of(error).status, error.code)
+            raise
+        finally:
+            intake.inside -= 1
+        if route.audit:
+            self._note(route, call, reply.status)
+        return reply
+
+    def _note(self, route: Route, call: Call, code: int, problem: str = "") -> None:
+        self.service.audit.note(Entry(call.caller.name, route.name, call.params, code, call.remote, problem))
+
+    def _count(self, route: Route | None, code: int, took: float | None) -> None:
+        self.service.metrics.answered("unknown" if route is None else route.name, code, took)
+
+    # -- sockets ------------------------------------------------------------------------------------------------
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service = self.service
+        service.start()
+        await receive()
+        try:
+            route, call = self._admit(scope, "WS")
+            service.intake.admit(route.urgency)
+        except HeadgateError as error:
+            self._count(None, problem_of(error).status, None)
+            self._refused(scope, error)
+            await _refuse_socket(error, scope, send)
+            return
+        socket = Socket(receive, send, call.caller, call.params, call.query, service.settings.write_timeout)
+        socket.offered = list(scope.get("subprotocols") or ())
+        try:
+            await route.handler(service, socket)
+        except ClientGone:
+            return
+        except HeadgateError as error:
+            await socket.close(1011, str(error))
+        except Exception:
+            service.log.exception("bug", call=route.name)
+            await socket.close(1011, "something went wrong in the server")
+
+
+class _Gone:
+    """Waits until the client is gone."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+
+    async def __call__(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _path(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    return raw.decode("latin-1") if raw else str(scope["path"])
+
+
+def _refusal(error: Exception) -> Reply:
+    problem = problem_of(error)
+    headers = []
+    if problem.retry_after_ms is not None:
+        headers.append((b"retry-after", str(max(1, -(-problem.retry_after_ms // 1000))).encode()))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.status == 405:
+        headers.append((b"allow", str(problem.extra.get("allow", "")).encode()))
+    if problem.status in (408, 413):
+        headers.append((b"connection", b"close"))
+    return Reply(problem, problem.status, MEDIA, headers)
+
+
+async def _send(reply: Reply, method: str, send: Send) -> None:
+    body = reply.content if isinstance(reply.content, bytes) else _encode(reply.content)
+    headers = [(b"content-length", str(len(body)).encode()), *_COMMON, *reply.headers]
+    if reply.status != 204:
+        headers.append((b"content-type", reply.media))
+    else:
+        headers.pop(0)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+
+
+async def _refuse_socket(error: HeadgateError, scope: Scope, send: Send) -> None:
+    """Before a WebSocket is open, a refusal is an ordinary answer where the server can give one."""
+    reply = _refusal(error)
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        await send(
+            {"type": "websocket.close", "code": _CLOSE_CODES.get(reply.status, 1008), "reason": str(error)[:120]}
+        )
+        return
+    headers = [(b"content-type", MEDIA), *reply.headers]
+    await send({"type": "websocket.http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": _encode(reply.content)})
+
+
+def make_app(engine: AsyncEngine, policies: Policies | None, settings: ServerSettings, *, ids: Ids) -> App:
+    """The application around a running engine. `ids` names new jobs."""
+    return App(Service(engine, policies, check_server_settings(settings), ids))

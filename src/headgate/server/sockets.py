@@ -1,0 +1,72 @@
+"""A WebSocket as the calls see it: text in, text out, and a client that does not read is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from headgate.server.intake import Receive
+from headgate.server.problems import ClientGone
+from headgate.server.tokens import Caller
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_encode = msgspec.json.Encoder().encode
+SUBPROTOCOL = "headgate"
+
+
+class Socket:
+    """One connection."""
+
+    def __init__(
+        self, receive: Receive, send: Send, caller: Caller, params: dict[str, str], query: Any, write_timeout: float
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._write_timeout = write_timeout
+        self.caller = caller
+        self.params = params
+        self.query = query
+        self.offered: list[str] = []
+        self.closed = False
+
+    async def accept(self) -> None:
+        """Let the client in."""
+        chosen = SUBPROTOCOL if SUBPROTOCOL in self.offered else None
+        await self._send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
+
+    async def receive(self) -> bytes | None:
+        """The next message; none at the end."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self.closed = True
+            return None
+        text = message.get("text")
+        return text.encode() if text is not None else bytes(message.get("bytes") or b"")
+
+    async def send(self, message: msgspec.Struct) -> None:
+        """Send a message; `ClientGone` if the client does not take it in time."""
+        if self.closed:
+            raise ClientGone
+        try:
+            async with asyncio.timeout(self._write_timeout):
+                await self._send({"type": "websocket.send", "text": _encode(message).decode()})
+        except TimeoutError:
+            self.closed = True
+            raise ClientGone("the client does not read what it is sent") from None
+        except (OSError, RuntimeError) as error:  # what servers raise on a connection that is gone
+            self.closed = True
+            raise ClientGone from error
+
+    async def close(self, code: int, reason: str) -> None:
+        """End the connection; ending twice is the same as once."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            async with asyncio.timeout(self._write_timeout):
+                await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
+        except (OSError, RuntimeError, TimeoutError):  # gone already
+            return

@@ -1,0 +1,71 @@
+"""Words on leases, as they come by a call or by a stream: in order, in one commit, each with its own outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headgate.core import commands as c
+from headgate.core.errors import InvalidInput
+from headgate.core.events import Failure
+from headgate.core.job_input import unknown
+from headgate.engine.aio import AsyncEngine
+from headgate.wire.stream import Word
+
+LOG = "log"
+VERBS = ("start", "complete", "fail", "release", "progress")
+_CUT = "\n[cut]\n"
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A command on a lease, and what the work has printed."""
+
+    command: Any
+    log: str = ""
+
+
+class Wording:
+    """Says words to the engine."""
+
+    def __init__(self, engine: AsyncEngine, max_log: int) -> None:
+        self._engine = engine
+        self._max_log = max_log
+
+    async def say(self, words: Sequence[Said]) -> list[Any]:
+        """Replies in order; an error stands in the place of the reply to a word that was refused."""
+        for word in words:
+            if word.log:
+                self._keep_log(word)
+        return await self._engine.do_all([word.command for word in words])
+
+    def _keep_log(self, word: Said) -> None:
+        """Only the holder adds to the output, and a word that is repeated after the end adds nothing."""
+        command = word.command
+        lease = self._engine.writer.state.leases.get(command.lease_id)
+        if lease is not None and lease.token == command.token:
+            data = word.log.encode("utf-8", "replace")
+            if len(data) > self._max_log:
+                data = data[: self._max_log] + _CUT.encode()
+            self._engine.record(LOG, lease.job_id, data)
+
+
+def command_of(word: Word) -> c.Command[Any]:
+    """A word of the stream as a command."""
+    match word.verb:
+        case "start":
+            return c.Start(word.lease_id, word.token)
+        case "complete":
+            return c.Complete(word.lease_id, word.token, bytes(word.result))
+        case "fail":
+            if word.error is None:
+                raise InvalidInput("is missing", field="error")
+            error = word.error
+            failure = Failure(error.code, error.message, error.traceback)
+            return c.Fail(word.lease_id, word.token, failure, word.retry)
+        case "release":
+            return c.Release(word.lease_id, word.token)
+        case "progress":
+            return c.Progress(word.lease_id, word.token, word.fraction, word.note)
+    raise InvalidInput(unknown(word.verb, VERBS, "verb"), field="verb")

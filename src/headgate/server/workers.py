@@ -1,0 +1,110 @@
+"""Calls on workers: join, look, drain, leave."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.core import commands as c
+from headgate.core.cluster import WorkerSpec
+from headgate.core.job_input import LIMITS, pairs, text
+from headgate.core.quantities import resources
+from headgate.server import strict, views
+from headgate.server.routing import Call, Reply, Routes, Urgency
+from headgate.server.service import Service
+from headgate.wire import http as w
+
+routes = Routes()
+
+
+class RemoveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether live leases end as expired."""
+
+    force: bool = False
+
+
+@routes.add(
+    "POST",
+    "/v2/workers",
+    "work",
+    body=w.WorkerIn,
+    replies={201: w.WorkerOut, 200: w.WorkerOut},
+    urgency=Urgency.CLAIM,
+    tenants=False,
+)
+async def register_worker(service: Service, call: Call) -> Reply:
+    """A worker joins, or says anew what it is."""
+    spec = worker_spec(strict.read_as(call.body, w.WorkerIn))
+    known = spec.id in service.state.workers
+    await service.engine.do(c.RegisterWorker(spec))
+    return Reply(views.worker_out(service.state.worker(spec.id)), 200 if known else 201)
+
+
+def worker_spec(given: w.WorkerIn) -> WorkerSpec:
+    """What a worker says of itself, checked."""
+    return WorkerSpec(
+        text(given.id, "id", LIMITS),
+        text(given.pool, "pool", LIMITS),
+        given.slots,
+        given.prefetch,
+        resources(given.resources, "resources"),
+        None if given.model_ref is None else text(given.model_ref, "model_ref", LIMITS),
+        tuple(text(gpu, "gpu_ids", LIMITS) for gpu in given.gpu_ids),
+        pairs(given.labels, "labels", LIMITS),
+        None if given.types is None else tuple(text(kind, "types", LIMITS) for kind in given.types),
+        given.pull,
+    )
+
+
+@routes.add("GET", "/v2/workers", "read", "work", replies={200: w.WorkersOut})
+async def list_workers(service: Service, call: Call) -> Reply:
+    """List workers; a token that is bound to a tenant sees no leases of others."""
+    return Reply(w.WorkersOut([_seen(service, call, id_) for id_ in service.state.workers]))
+
+
+@routes.add("GET", "/v2/workers/{id}", "read", "work", replies={200: w.WorkerOut})
+async def get_worker(service: Service, call: Call) -> Reply:
+    """One worker."""
+    return Reply(_seen(service, call, service.state.worker(call["id"]).id))
+
+
+def _seen(service: Service, call: Call, worker_id: str) -> w.WorkerOut:
+    state = service.state
+    shown = views.worker_out(state.workers[worker_id])
+    if call.caller.tenant is None:
+        return shown
+    own = [id_ for id_ in shown.leases if call.caller.sees(state.leases[id_].tenant)]
+    return msgspec.structs.replace(shown, leases=own)
+
+
+@routes.add(
+    "DELETE",
+    "/v2/workers/{id}",
+    "work",
+    query=RemoveQuery,
+    replies={204: None},
+    urgency=Urgency.CLAIM,
+    audit=True,
+    tenants=False,
+)
+async def remove_worker(service: Service, call: Call) -> Reply:
+    """A worker leaves; with live leases only by force, which ends them as expired."""
+    await service.engine.do(c.RemoveWorker(call["id"], call.query.force))
+    return Reply(b"", 204)
+
+
+@routes.add(
+    "POST",
+    "/v2/workers/{id}/drain",
+    "work",
+    body=w.DrainIn,
+    optional_body=True,
+    replies={200: w.WorkerOut},
+    urgency=Urgency.CLAIM,
+    audit=True,
+    tenants=False,
+)
+async def drain_worker(service: Service, call: Call) -> Reply:
+    """Give a worker no further work; it finishes what it has."""
+    reason = strict.read_as(call.body, w.DrainIn).reason if call.body else ""
+    await service.engine.do(c.DrainWorker(call["id"], reason[:1_000]))
+    return Reply(views.worker_out(service.state.worker(call["id"])))

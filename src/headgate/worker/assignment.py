@@ -1,0 +1,59 @@
+"""What a worker is given: a lease with as much of its job as it takes to do the work."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.core.job import CommandRun, ExternalRun, HttpRun, PythonRun, Run
+from headgate.wire.http import JobOut, LeaseOut
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """One lease and its job. Durations are milliseconds; `payload` and `attributes` are encoded JSON."""
+
+    lease_id: str
+    token: int
+    job_id: str
+    attempt: int
+    ttl: int
+    type: str
+    run: Run
+    payload: bytes = b"null"
+    name: str = ""
+    timeout: int | None = None
+    resources: tuple[tuple[str, int | float], ...] = ()
+    attributes: bytes = b"{}"
+    seed: int | None = None
+    sure_until: int | None = None
+    """Until when, by this machine's clock, the lease is known to hold; none: not known."""
+    begun: bool = False
+    """Whether an earlier life of this worker has begun the work already."""
+
+
+def from_wire(lease: LeaseOut, job: JobOut, sure_until: int | None = None) -> Assignment:
+    """An assignment from what travels."""
+    return Assignment(
+        lease.lease_id,
+        lease.token,
+        job.id,
+        lease.attempt,
+        round(lease.ttl * 1000),
+        job.type,
+        read_run(job.run),
+        bytes(job.payload),
+        job.name,
+        None if job.timeout is None else round(job.timeout * 1000),
+        tuple(sorted(lease.resources.items() or job.resources.items())),
+        bytes(job.attributes),
+        job.seed,
+        sure_until,
+        lease.started_at is not None,
+    )
+
+
+def read_run(given: dict[str, object]) -> Run:
+    """What to run, from the object that describes it; nothing said means a Python handler."""
+    if not given:
+        return PythonRun()
+    named = {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in given.items()}
+    return msgspec.json.decode(msgspec.json.encode(named), type=PythonRun | CommandRun | HttpRun | ExternalRun)

@@ -1,0 +1,117 @@
+"""The job from inside: what a handler can ask and say while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from headgate.core.errors import HeadgateError, InvalidInput
+
+
+class JobStopped(HeadgateError):
+    """The job has been told to stop: its lease is over or must be given back."""
+
+
+class NoJob(HeadgateError):
+    """There is no job here: `current_job` is for handlers while they run."""
+
+
+class GiveUp(HeadgateError):
+    """Raised by a handler: the job has failed, and another attempt would not help."""
+
+
+class JobContext:
+    """The job that the calling handler works on."""
+
+    def __init__(
+        self,
+        job_id: str,
+        attempt: int = 1,
+        *,
+        name: str = "",
+        seed: int | None = None,
+        report: Callable[[float | None, str], None] | None = None,
+        write: Callable[[str], object] | None = None,
+    ) -> None:
+        self.id = job_id
+        self.attempt = attempt
+        self.name = name
+        self.seed = seed
+        self.stop_reason = ""
+        self._report = report
+        self._write = write
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._on_stop: list[Callable[[], None]] = []
+        self.grace = 5.0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the job should stop."""
+        return self._stop.is_set()
+
+    def check(self) -> None:
+        """Raise `JobStopped` if the job should stop; to be called from time to time by handlers in threads."""
+        if self._stop.is_set():
+            raise JobStopped(f"job {self.id} was told to stop: {self.stop_reason}", job_id=self.id)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, and raise `JobStopped` as soon as the job should stop."""
+        self._stop.wait(seconds)
+        self.check()
+
+    def progress(self, fraction: float | None = None, note: str = "") -> None:
+        """Say how far the job is, 0..1, and what it does."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise InvalidInput("must be between 0 and 1", field="fraction")
+        if self._report is not None:
+            self._report(fraction, note)
+
+    def log(self, text: str) -> None:
+        """Add a line to the output of the job."""
+        if self._write is not None:
+            self._write(text if text.endswith("\n") else text + "\n")
+
+    def stop(self, reason: str, grace: float = 5.0) -> None:
+        """Tell the job to stop; what runs in a process of its own is killed after so many seconds. The first stays."""
+        with self._lock:
+            if self._stop.is_set():
+                self.grace = min(grace, self.grace)
+                return
+            self.stop_reason = reason
+            self.grace = grace
+            self._stop.set()
+            told = list(self._on_stop)
+        for tell in told:
+            tell()
+
+    def on_stop(self, tell: Callable[[], None]) -> None:
+        """Have something called when the job is told to stop; at once if it was already."""
+        with self._lock:
+            self._on_stop.append(tell)
+            late = self._stop.is_set()
+        if late:
+            tell()
+
+
+_current: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)
+
+
+def current_job() -> JobContext:
+    """The job that the caller works on; `NoJob` outside of one."""
+    found = _current.get()
+    if found is None:
+        raise NoJob
+    return found
+
+
+@contextmanager
+def inside(context: JobContext) -> Iterator[None]:
+    """Make it the current job."""
+    mark = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(mark)

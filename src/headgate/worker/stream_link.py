@@ -1,0 +1,231 @@
+"""A worker's link over the stream of a server: leases are pushed, words and heartbeats travel in batches."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from headgate.client.errors import ConnectionFailed
+from headgate.client.http import Http, segment
+from headgate.core.errors import HeadgateError
+from headgate.wire import stream as m
+from headgate.wire.http import BeatOut, ErrorOut, WorkerIn, WorkerOut
+from headgate.worker.assignment import Assignment, from_wire
+from headgate.worker.link import LinkDown, Turn
+
+_log = logging.getLogger(__name__)
+_decode = msgspec.json.Decoder(m.ServerMessage).decode
+_encode = msgspec.json.Encoder().encode
+ANSWER = 15.0
+"""Seconds to wait for the answer to a message."""
+LARGEST = 1 << 20
+"""Bytes of words in one message, about."""
+
+
+class NoStream(HeadgateError):
+    """The server, or what stands before it, speaks no WebSocket."""
+
+
+class StreamLink:
+    """One connection with a thread that reads it, made anew when it breaks."""
+
+    def __init__(self, http: Http, worker_id: str, uniform: Callable[[], float]) -> None:
+        self._http = http
+        self._worker_id = worker_id
+        self._uniform = uniform
+        self._spec: WorkerIn | None = None
+        self._refs = count(1)
+        self._changed = threading.Condition()
+        self._answers: dict[int, Any] = {}
+        self._grants: list[Assignment] = []
+        self._gone: list[str] = []
+        self._let_go: list[tuple[str, int]] = []
+        self._stack = contextlib.ExitStack()
+        """Holds the open connection."""
+        self._socket: ClientConnection | None = None
+        self._closed = threading.Event()
+        self._draining = False
+        self._reader: threading.Thread | None = None
+
+    # -- the link -------------------------------------------------------------------------------------------------
+
+    def register(self, spec: WorkerIn) -> None:
+        """Join; without a stream nothing is granted. `NoStream` if there can be none."""
+        self._spec = msgspec.structs.replace(spec, pull=True)
+        self._join()
+        if self._reader is None:
+            self._attach(self._open())
+            self._reader = threading.Thread(target=self._read_loop, name="headgate-stream", daemon=True)
+            self._reader.start()
+
+    def turn(
+        self,
+        words: Sequence[tuple[str, m.Word]],
+        held: Collection[str],  # noqa: ARG002 - the server knows
+        told: Collection[str],  # noqa: ARG002 - the server knows
+        *,
+        wants: bool,  # noqa: ARG002 - what was pushed is here, wanted or not
+        within: float,
+    ) -> Turn:
+        """Say words and take what has been pushed."""
+        refused: list[tuple[int, ErrorOut]] = []
+        for first, part in _parts([word for _, word in words]):
+            done = self._ask(m.Words(next(self._refs), part))
+            for place, problem in enumerate(done.problems, first):
+                if problem is not None:
+                    refused.append((place, ErrorOut(problem.code, problem.detail)))
+        with self._changed:
+            if within > 0:
+                self._changed.wait_for(lambda: self._news or self._closed.is_set() or self._draining, within)
+            grants, self._grants = self._grants, []
+            gone, self._gone = self._gone, []
+            let_go, self._let_go = self._let_go, []
+        return Turn(tuple(refused), tuple(grants), tuple(gone), tuple(let_go), self._draining)
+
+    def beat(self, leases: Sequence[tuple[str, int]]) -> list[BeatOut]:
+        """Renew leases; with none it is a sign of life of the worker itself."""
+        return list(self._ask(m.Beats(next(self._refs), list(leases))).beats)
+
+    def drain(self) -> None:
+        """Take no further work."""
+        self._draining = True
+        self._wake()
+        self._ask(m.Drain(next(self._refs)))
+
+    def leave(self) -> None:
+        """The worker is gone for good."""
+        self._http.call("DELETE", f"/v2/workers/{segment(self._worker_id)}", Any)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._closed.set()
+        self._wake()
+        socket = self._socket
+        if socket is not None:
+            socket.close()
+        if self._reader is not None:
+            self._reader.join()
+
+    # -- the connection -------------------------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        try:
+            self._http.post("/v2/workers", self._spec, WorkerOut)
+        except ConnectionFailed as error:
+            raise LinkDown(str(error)) from error
+
+    def _open(self) -> ClientConnection:
+        url = "ws" + self._http.url.removeprefix("http") + f"/v2/workers/{segment(self._worker_id)}/stream"
+        headers = {"authorization": f"Bearer {self._http.token}"} if self._http.token else {}
+        try:
+            return self._stack.enter_context(
+                connect(url, additional_headers=headers, compression=None, max_size=None, open_timeout=10, proxy=None)
+            )
+        except InvalidStatus as error:
+            raise NoStream(f"the server answered {error.response.status_code} to the stream") from error
+        except InvalidHandshake as error:
+            raise NoStream(f"no stream: {error}") from error
+        except (OSError, TimeoutError) as error:
+            raise LinkDown(f"no stream: {error}") from error
+
+    def _attach(self, socket: ClientConnection) -> None:
+        with self._changed:
+            self._socket = socket
+
+    def _read_loop(self) -> None:
+        pause = 0.05
+        while not self._closed.is_set():
+            socket = self._socket
+            if socket is not None:
+                self._read(socket)
+                pause = 0.05
+            if self._closed.is_set():
+                return
+            try:
+                self._join()
+                self._attach(self._open())
+            except HeadgateError as error:
+                _log.warning("the stream is down: %s", error)
+                self._closed.wait(pause * (0.5 + self._uniform()))
+                pause = min(5.0, pause * 2)
+
+    def _read(self, socket: ClientConnection) -> None:
+        try:
+            while True:
+                self._hear(_decode(socket.recv()))
+        except (ConnectionClosed, msgspec.MsgspecError) as error:
+            _log.info("the stream has ended: %s", error)
+        self._stack.close()
+        with self._changed:
+            self._socket = None
+            self._answers = dict.fromkeys(self._answers, LinkDown("the stream has ended"))
+            self._changed.notify_all()
+
+    def _hear(self, message: Any) -> None:
+        with self._changed:
+            match message:
+                case m.Granted():
+                    self._grants += map(from_wire, message.leases, message.jobs)
+                case m.Stop() if message.let_go_by is None:
+                    self._gone.append(message.lease_id)
+                case m.Stop():
+                    self._let_go.append((message.lease_id, _LEFT))
+                case _ if message.ref in self._answers:
+                    self._answers[message.ref] = message
+            self._changed.notify_all()
+
+    def _ask(self, message: m.Words | m.Beats | m.Drain) -> Any:
+        with self._changed:
+            socket = self._socket
+            if socket is None:
+                raise LinkDown("the stream is down")
+            self._answers[message.ref] = None
+        try:
+            socket.send(_encode(message).decode())
+            with self._changed:
+                self._changed.wait_for(lambda: self._answers[message.ref] is not None, ANSWER)
+        except ConnectionClosed as error:
+            raise LinkDown("the stream has ended") from error
+        finally:
+            with self._changed:
+                answer = self._answers.pop(message.ref)
+        if answer is None:
+            socket.close()
+            raise LinkDown("the server does not answer")
+        if isinstance(answer, LinkDown):
+            raise answer
+        return answer
+
+    @property
+    def _news(self) -> bool:
+        return bool(self._grants or self._gone or self._let_go)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+_LEFT = 5_000
+"""Milliseconds to give back a lease when room is needed: the next heartbeat says it exactly."""
+
+
+def _parts(words: list[m.Word]) -> list[tuple[int, list[m.Word]]]:
+    """Words in messages of a size that any server takes, each with the place of its first."""
+    parts: list[tuple[int, list[m.Word]]] = []
+    size = LARGEST
+    for place, word in enumerate(words):
+        own = 200 + len(bytes(word.result)) + 2 * len(word.log) + (len(word.error.traceback) if word.error else 0)
+        if size + own > LARGEST:
+            parts.append((place, []))
+            size = 0
+        parts[-1][1].append(word)
+        size += own
+    return parts

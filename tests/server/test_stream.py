@@ -1,0 +1,214 @@
+"""The fast path of workers: leases pushed, words and heartbeats batched, nothing lost between two connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.server.conftest import MakeWorld
+from tests.server.test_jobs import submit
+from tests.server.test_leases import register
+from tests.server.world import World
+
+PATH = "/v2/workers/w/stream"
+
+
+def words(lease: dict[str, Any], *verbs: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"lease_id": lease["lease_id"], "token": lease["token"], "verb": verb, **fields} for verb in verbs]
+
+
+def test_leases_are_pushed_and_words_come_in_batches(world: World) -> None:
+    with world.client() as client:
+        register(client, slots=3, pull=False)
+        with world.socket(PATH) as talk:
+            ids = submit(client, [{"payload": n} for n in range(3)])["ids"]
+            leases: list[dict[str, Any]] = []
+            while len(leases) < 3:
+                granted = talk.hear("granted")
+                leases += granted["leases"]
+                assert [job["id"] for job in granted["jobs"]] == [lease["job_id"] for lease in granted["leases"]]
+            assert [lease["job_id"] for lease in leases] == ids
+            said = [word for lease in leases for word in words(lease, "start", "complete", result=1, log="x")]
+            talk.say(type="words", ref=1, words=said)
+            assert talk.hear("words-done") == {"type": "words-done", "ref": 1, "problems": [None] * 6}
+            assert {job["state"] for job in client.get("/v2/jobs").json()["jobs"]} == {"completed"}
+            assert client.get(f"/v2/jobs/{ids[0]}/logs").json()["logs"][0]["text"] == "x"
+
+
+def test_one_bad_word_spoils_nothing_for_the_others(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            (lease,) = talk.hear("granted")["leases"]
+            said = words(lease, "start", "dance", "fail", "complete", "complete", "progress")
+            talk.say(type="words", ref=7, words=said)
+            done = talk.hear("words-done")
+            codes = [None if found is None else found["code"] for found in done["problems"]]
+            assert codes == [None, "invalid_input", "invalid_input", None, None, "stale_lease"]
+
+
+def test_heartbeats_renew_and_say_what_is_stale(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="beats", ref=2, leases=[[lease["lease_id"], lease["token"]], ["9-9", 1]])
+            done = talk.hear("beats-done")
+            assert done["ref"] == 2
+            assert done["beats"][0]["expires_at"] >= lease["expires_at"]
+            assert done["beats"][1]["stale"] is True
+            talk.say(type="beats", ref=3)
+            assert talk.hear("beats-done")["beats"] == []
+
+
+def test_what_was_never_started_is_delivered_again(world: World) -> None:
+    with world.client() as client:
+        register(client, slots=2, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            (first,) = talk.hear("granted")["leases"]
+            submit(client)
+            (second,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(first, "start"))
+            talk.hear("words-done")
+        with world.socket(PATH) as talk:
+            (again,) = talk.hear("granted")["leases"]
+            assert again["lease_id"] == second["lease_id"]
+            assert again["token"] == second["token"]
+
+
+def test_what_was_granted_before_the_stream_came_is_delivered(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        job_id = submit(client)["id"]
+        world.wait_for(lambda state: state.leases)
+        with world.socket(PATH) as talk:
+            assert talk.hear("granted")["jobs"][0]["id"] == job_id
+
+
+def test_nothing_is_granted_to_a_worker_that_has_hung_up(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH):
+            pass
+        world.wait_for(lambda state: state.workers["w"].spec.pull)
+        submit(client)
+        assert world.read(lambda state: len(state.leases)) == 0
+        with world.socket(PATH) as talk:
+            assert len(talk.hear("granted")["leases"]) == 1
+
+
+def test_a_worker_that_lost_its_stream_can_poll(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH):
+            pass
+        world.wait_for(lambda state: state.workers["w"].spec.pull)
+        submit(client)
+        assert client.post("/v2/leases", json={"worker_id": "w"}).status_code == 201
+
+
+def test_a_cancelled_job_is_stopped(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            job_id = submit(client)["id"]
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(lease, "start"))
+            client.post(f"/v2/jobs/{job_id}/cancel")
+            stop = talk.hear("stop")
+            assert (stop["lease_id"], stop["reason"]) == (lease["lease_id"], "cancelled")
+
+
+def test_a_lease_that_expired_is_stopped(make_world: MakeWorld) -> None:
+    world = make_world(core={"lease_ttl": 50})
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            (lease,) = talk.hear("granted")["leases"]
+            assert talk.hear("stop") == {"type": "stop", "lease_id": lease["lease_id"], "reason": "expired"}
+
+
+def test_a_job_that_runs_too_long_is_stopped(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client, timeout=0.05)
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(lease, "start"))
+            assert talk.hear("stop")["reason"] == "timeout"
+
+
+def test_a_preempted_job_is_asked_to_let_go(make_world: MakeWorld) -> None:
+    world = make_world(core={"total_units": 10, "preemption_grace": 60_000})
+    with world.client() as client:
+        register(client, slots=2, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client, units=10, priority="low", checkpointable=True)
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(lease, "start"))
+            talk.hear("words-done")
+            urgent = submit(client, units=10, priority="high")["id"]
+            stop = talk.hear("stop")
+            assert (stop["lease_id"], stop["reason"]) == (lease["lease_id"], "preempted")
+            assert stop["let_go_by"] > lease["granted_at"]
+            talk.say(type="words", ref=2, words=words(lease, "release"))
+            assert talk.hear("granted")["jobs"][0]["id"] == urgent
+
+
+def test_a_draining_worker_says_so(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            talk.say(type="drain", ref=5)
+            assert talk.hear("words-done") == {"type": "words-done", "ref": 5, "problems": [None]}
+            assert client.get("/v2/workers/w").json()["status"] == "draining"
+
+
+def test_the_newest_stream_of_a_worker_is_the_one(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as old, world.socket(PATH) as new:
+            with pytest.raises(ConnectionClosed) as closed:
+                old.hear()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4409
+            submit(client)
+            assert len(new.hear("granted")["leases"]) == 1
+
+
+@pytest.mark.parametrize(
+    "frame", ["", "{", '{"type":"dance"}', '{"type":"words"}', "[1]", '{"type":"beats","ref":NaN}', "[" * 100_000]
+)
+def test_a_message_that_makes_no_sense_ends_the_stream(world: World, frame: str) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            talk.connection.send(frame)
+            with pytest.raises(ConnectionClosed) as closed:
+                talk.hear()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4400
+
+
+def test_a_worker_that_is_not_registered_has_no_stream(world: World) -> None:
+    with world.socket("/v2/workers/nobody/stream") as talk:
+        with pytest.raises(ConnectionClosed) as closed:
+            talk.hear()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4404
+
+
+def test_a_stream_ends_when_the_server_goes_down(make_world: MakeWorld) -> None:
+    world = make_world()
+    with world.client() as client:
+        register(client, pull=False)
+    with world.socket(PATH) as talk:
+        world.stop()
+        with pytest.raises(ConnectionClosed):
+            talk.hear()

@@ -1,0 +1,205 @@
+"""Every command against a real service: what it prints, what it exits with."""
+
+import json
+import stat
+from urllib.request import Request, urlopen
+
+import pytest
+
+from headgate.cli import exits
+from tests.up.house import House
+
+POLICY = """scheduler:
+  name: reports-wait
+  rules:
+    - name: everything-but-reports
+      condition: { job.type: { ne: report } }
+      action: { dispatch: {} }
+      priority: 10
+    - name: reports-wait
+      condition: always
+      action: { wait: { duration_ms: 60000 } }
+"""
+
+
+def submit(service: House, *arguments: str) -> str:
+    done = service.do("submit", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# -- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def test_run_shows_the_output_and_exits_with_the_code_of_the_command(service: House) -> None:
+    done = service.do("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\nerr\n")
+    fine = service.do("run", "--", "echo", "hello")
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "hello\n", "")
+
+
+def test_run_says_how_a_command_was_killed_or_could_not_start(service: House) -> None:
+    assert service.do("run", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    missing = service.do("run", "--", "no-such-program")
+    assert (missing.returncode, "cannot be run" in missing.stderr) == (exits.NOT_RUN, True)
+
+
+def test_run_runs_in_the_directory_it_was_called_from(service: House) -> None:
+    assert service.do("run", "--", "pwd").stdout.strip() == str(service.directory)
+
+
+def test_run_ends_with_124_where_the_command_takes_too_long(service: House) -> None:
+    done = service.do("run", "--timeout", "200ms", "--", "sleep", "30")
+    assert done.returncode == exits.TIMED_OUT, done.stderr
+
+
+def test_a_job_can_be_followed_from_its_id_to_its_output(service: House) -> None:
+    job = submit(service, "--name", "greeting", "-p", "high", "-l", "team=a", "--", "echo", "hi")
+    assert service.do("job", job, "--wait", "completed").returncode == 0
+    assert service.do("job", job, "--logs").stdout == "hi\n"
+    shown = service.ask("job", job)
+    assert (shown["name"], shown["state"], shown["class"], shown["labels"]) == (
+        "greeting",
+        "completed",
+        "high",
+        {"team": "a"},
+    )
+    assert service.do("job", job, "--get", "result").stdout == '{"exit_code": 0}\n'
+    listed = [each["id"] for each in service.ask("jobs", "--state", "completed", "--name", "greeting")["jobs"]]
+    assert listed == [job]
+    assert job in service.do("jobs").stdout
+
+
+def test_many_jobs_come_from_a_file_all_or_none(service: House) -> None:
+    jobs = [{"name": f"bulk-{n}", "run": {"kind": "command", "argv": ["true"]}} for n in range(3)]
+    done = service.do("submit", "--file", "-", stdin="\n".join(map(json.dumps, jobs)))
+    assert len(done.stdout.split()) == 3
+    wrong = service.do("submit", "--file", "-", stdin=json.dumps([*jobs, {"untis": 3}]))
+    assert (wrong.returncode, "did you mean 'units'" in wrong.stderr) == (exits.BAD_INPUT, True)
+
+
+def test_the_same_key_submits_once(service: House) -> None:
+    first = submit(service, "--key", "only-once", "--", "true")
+    assert submit(service, "--key", "only-once", "--", "true") == first
+
+
+def test_a_waiting_job_is_explained_and_cancelled(service: House) -> None:
+    job = submit(service, "-r", "gpu=1", "--", "true")
+    why = service.do("explain", job)
+    assert why.returncode == 0
+    assert f"{job} is queued" in why.stdout
+    assert "gpu" in why.stdout
+    assert service.do("cancel", "--reason", "test", job).stdout == f"{job}\n"
+    assert service.ask("job", job)["state"] == "cancelled"
+    ended = submit(service, "--", "true")
+    service.do("job", ended, "--wait", "completed")
+    assert service.do("cancel", ended).returncode == exits.FAILED
+
+
+def test_an_ended_job_can_be_submitted_again(service: House) -> None:
+    job = submit(service, "--", "false")
+    service.do("job", job, "--wait", "failed")
+    again = service.do("retry", job).stdout.strip()
+    assert again != job
+    assert service.ask("job", again)["retry_of"] == job
+
+
+def test_what_does_not_exist_is_66_and_what_is_wrong_65(service: House) -> None:
+    for command in (["job", "nope"], ["explain", "nope"], ["cancel", "nope"], ["policy", "show", "nope"]):
+        done = service.do(*command)
+        assert done.returncode == exits.NOT_FOUND, command
+        assert "nope" in done.stderr
+    wrong = service.do("submit", "-p", "huge", "--", "true")
+    assert (wrong.returncode, "priority" in wrong.stderr) == (exits.BAD_INPUT, True)
+
+
+# -- who may --------------------------------------------------------------------------------------------------------
+
+
+def test_the_token_is_kept_for_its_owner_only_and_needed(service: House) -> None:
+    path = service.directory / ".headgate" / "token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert service.facts["open"] == f"{service.facts['url']}/#token={path.read_text().strip()}"
+    refused = service.do("jobs", "--token", "wrong")
+    assert refused.returncode == exits.FORBIDDEN
+
+
+def test_a_token_with_fewer_rights_has_fewer_rights_until_it_is_revoked(service: House) -> None:
+    token = service.do("token", "create", "--scope", "read", "--note", "reader").stdout.strip()
+    assert service.do("jobs", "--token", token).returncode == 0
+    assert service.do("submit", "--token", token, "--", "true").returncode == exits.FORBIDDEN
+    listed = {each["note"]: each["id"] for each in service.ask("token", "list")["tokens"]}
+    assert service.do("token", "revoke", listed["reader"]).returncode == 0
+    assert service.do("jobs", "--token", token).returncode == exits.FORBIDDEN
+
+
+# -- machines -------------------------------------------------------------------------------------------------------
+
+
+def test_two_workers_are_there_and_everything_can_be_looked_at(service: House) -> None:
+    workers = {worker["id"]: worker for worker in service.ask("workers")["workers"]}
+    assert {"local-1", "local-2"} <= set(workers)
+    for command in ("workers", "pools", "leases", "jobs"):
+        assert service.do(command).returncode == 0
+    assert service.do("tenants", "list").returncode == 0
+    look = service.do("top", "--once").stdout
+    assert "local-1" in look
+    assert "0.0 of 10" in look
+    assert service.ask("load")["busy"] == 0
+
+
+def test_quotas_can_be_set_and_taken_away(service: House) -> None:
+    assert service.do("tenants", "set", "lab", "weight=2", "max_queued=5").returncode == 0
+    assert [t["max_queued"] for t in service.ask("tenants", "list")["tenants"] if t["id"] == "lab"] == [5]
+    assert service.do("tenants", "remove", "lab").returncode == 0
+    assert service.do("tenants", "set", "lab", "weight=much").returncode == exits.USAGE
+
+
+# -- rules ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_deployed_explains_itself_and_is_rolled_back(service: House) -> None:
+    (service.directory / "wait.yaml").write_text(POLICY)
+    deployed = service.do("policy", "deploy", "wait.yaml", "--why", "test")
+    assert deployed.returncode == 0, deployed.stderr
+    assert deployed.stdout.startswith("reports-wait@")
+    version = service.ask("policy", "list")["active"]
+    held = submit(service, "--type", "report", "--", "true")
+    assert service.do("run", "--", "echo", "others run").stdout == "others run\n"
+    why = service.ask("explain", held)
+    assert "reports-wait" in json.dumps(why)
+    assert service.do("policy", "show", version).stdout == POLICY
+    assert service.do("policy", "diff", "wait.yaml").returncode == 0
+    assert service.do("policy", "diff", "platform").returncode == exits.FAILED
+    assert "the platform policy decides" in service.do("policy", "rollback").stdout
+    assert service.do("job", held, "--wait", "completed").returncode == 0
+
+
+def test_a_broken_policy_is_not_deployed(service: House) -> None:
+    (service.directory / "broken.lua").write_text("function schedule(context) return 1 +\n")
+    done = service.do("policy", "deploy", "broken.lua")
+    assert done.returncode == exits.BAD_INPUT
+    assert service.ask("policy", "list").get("active") is None
+
+
+# -- upkeep ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_database_can_be_copied_while_the_service_runs_but_not_compacted(service: House) -> None:
+    assert service.do("db", "backup", "copy.db").returncode == 0
+    assert service.do("db", "verify", "copy.db").returncode == 0
+    owned = service.do("db", "compact")
+    assert (owned.returncode, "is owned by process" in owned.stderr) == (exits.UNAVAILABLE, True)
+
+
+def test_bench_measures_and_leaves_nothing_behind(service: House) -> None:
+    found = service.ask("bench", "--jobs", "5")
+    assert min(found.values()) > 0
+    assert service.ask("jobs", "--name", "bench-later", "--state", "queued")["jobs"] == []
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/metrics"])
+def test_the_server_says_how_it_is(service: House, path: str) -> None:
+    token = (service.directory / ".headgate" / "token").read_text().strip()
+    with urlopen(Request(service.facts["url"] + path, headers={"Authorization": f"Bearer {token}"})) as answer:
+        assert answer.status == 200
