@@ -19,16 +19,9 @@ GUIDE = (DOCS / "how-to/simulate-a-policy.md").read_text("utf-8")
 
 def rows(first: str) -> list[list[str]]:
     """The rows of the table whose head begins with a word, without backticks."""
-    found, inside = [], False
-    for line in REFERENCE.splitlines():
-        cells = [cell.strip().replace("`", "") for cell in line.split("|")[1:-1]]
-        if cells and cells[0] == first:
-            inside = True
-        elif not cells:
-            inside = False
-        elif inside and not set(line) <= set("|- "):
-            found.append(cells)
-    return found
+    table = re.search(rf"^\| {first} \|.*\n\| ---.*\n((?:\|.*\n)+)", REFERENCE, re.MULTILINE)
+    assert table is not None, first
+    return [[cell.strip().replace("`", "") for cell in line.split("|")[1:-1]] for line in table[1].splitlines()]
 
 
 def test_every_format_generator_and_field_is_documented() -> None:

@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "rules": {
         "policy": "write, check, deploy and roll back policies",
         "tenants": "list and set quotas and weights",
+        "sim": "simulate and compare policies, make and convert workloads",
     },
     "upkeep": {
         "db": "back up, restore, verify, migrate, compact the database",

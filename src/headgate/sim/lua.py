@@ -23,7 +23,7 @@ from headgate.policy.deciding import to_core
 from headgate.policy.deltas import Answer, Delta, Question, Reset, decode_answer, encode
 from headgate.policy.host import PolicyHost
 from headgate.policy.mirroring import Mirroring
-from headgate.policy.runtime import PLATFORM, USER, Runtime
+from headgate.policy.runtime import PLATFORM, USER, PolicyRefused, Runtime
 from headgate.policy.verdict import HostSettings
 
 _BUDGET_MS = 1 << 30
@@ -80,7 +80,11 @@ class Hosted:
     def __init__(self, source: str, settings: HostSettings | None = None) -> None:
         self._host = PolicyHost(settings or HostSettings(limit_ms=2_000, platform_limit_ms=10_000))
         self._host.start()
-        self._host.load(source, "simulated")
+        try:
+            self._host.load(source, "simulated")
+        except PolicyRefused:
+            self._host.stop()
+            raise
         self.took_us = 0
         self.failures: Counter[str] = Counter()
 

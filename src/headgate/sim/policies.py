@@ -9,7 +9,8 @@ from typing import Self
 
 from headgate.core.errors import InvalidInput
 from headgate.core.ordering import FirstFit, Policy
-from headgate.policy.runtime import platform_source
+from headgate.policy.rules import PolicySourceError
+from headgate.policy.runtime import PolicyRefused, platform_source
 from headgate.policy.sources import prepare
 from headgate.policy.template_library import template, templates
 from headgate.policy.verdict import HostSettings
@@ -65,9 +66,16 @@ def open_policy(given: str | Path | Policy, *, host: HostSettings | None = None)
         trusted = InProcess(None)
         return OpenPolicy(name, LuaDecider(trusted), trusted)
     if name.endswith((".lua", ".yaml", ".yml")):
-        foreign = Hosted(_lua_of(Path(name)), host)
+        foreign = _hosted(Path(name), host)
         return OpenPolicy(Path(name).stem, LuaDecider(foreign), foreign)
     return _template(name)
+
+
+def _hosted(path: Path, host: HostSettings | None) -> Hosted:
+    try:
+        return Hosted(_lua_of(path), host)
+    except PolicyRefused as refused:
+        raise InvalidInput(f"{path}:{refused.line or 1}: {refused.message}", field="policy") from refused
 
 
 def policy_names() -> list[str]:
@@ -102,4 +110,7 @@ def _lua_of(path: Path) -> str:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}", field="policy") from error
     language = "lua" if path.suffix == ".lua" else "yaml"
-    return prepare(language, source, path.stem).lua
+    try:
+        return prepare(language, source, path.stem).lua
+    except PolicySourceError as error:
+        raise InvalidInput(f"{path}: {error}", field="policy") from error

@@ -10,9 +10,7 @@ local order -- the jobs by estimate; made once a cycle
 local function by_estimate(context)
   local jobs = {}
   for i, job in ipairs(context.queue) do
-    if context.helpers.check_quota(job) then
-      jobs[#jobs + 1] = { job = job, length = context.helpers.estimate_duration(job) or math.huge, place = i }
-    end
+    jobs[i] = { job = job, length = context.helpers.estimate_duration(job) or math.huge, place = i }
   end
   table.sort(jobs, function(a, b)
     if a.length ~= b.length then return a.length < b.length end
@@ -23,9 +21,15 @@ end
 
 local next_one = 1
 
+-- The first whose tenant may start another: quotas fill up with every answer of the cycle.
+local function shortest(context)
+  while order[next_one] and not context.helpers.check_quota(order[next_one].job) do next_one = next_one + 1 end
+  return order[next_one]
+end
+
 function schedule(context)
   order = order or by_estimate(context)
-  local entry = order[next_one]
+  local entry = shortest(context)
   if not entry then return { action = "wait", reason = "nobody waits who may start" } end
   local job, helpers = entry.job, context.helpers
   local worker = not job.external and helpers.find_worker_least_loaded(job) or nil

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import InvalidInput
 from headgate.core.job import JobKind, JobSpec
 
 MOST_PROBLEMS = 100
 """So many problems of one kind are kept with their line; beyond that they are only counted."""
 
 
-class WorkloadError(HeadgateError):
+class WorkloadError(InvalidInput):
     """A workload that cannot be read at all."""
 
 

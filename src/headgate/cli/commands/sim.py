@@ -1,0 +1,122 @@
+"""`headgate sim`: policies on workloads, before they go live. Needs no server."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from headgate.cli.exits import DONE
+from headgate.cli.frame import subcommands
+from headgate.cli.options import json_option
+from headgate.cli.output import emit
+
+if TYPE_CHECKING:
+    from headgate.bootstrap.simulating import Asked
+
+EXAMPLES = """
+headgate sim run easy-backfill --workload KTH-SP2.swf.gz      one policy on a log
+headgate sim compare platform my.yaml --workload lublin --report report.html
+headgate sim compare fcfs platform --workload log.swf --scale 2   with twice the machine
+headgate sim generate daily --jobs 5000 --output daily.jsonl  a workload by formula
+headgate sim import .headgate/headgate.db --database --output mine.jsonl
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    actions = subcommands(parser)
+    run = actions.add("run", "simulate one policy")
+    run.add_argument("policy", metavar="POLICY", help="platform, a template, native:fcfs, or a .lua or .yaml file")
+    run.add_argument("--seed", type=int, default=0, metavar="N", help="of everything left to chance (default 0)")
+    run.add_argument("--csv", metavar="FILE", help="write one row a job")
+    run.set_defaults(run=_run)
+    compare = actions.add("compare", "simulate several policies on the same jobs and say how they differ")
+    compare.add_argument("policies", nargs="+", metavar="POLICY", help="the first is the one to compare with")
+    compare.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default 1)")
+    compare.set_defaults(run=_compare)
+    for action in (run, compare):
+        _workload_options(action)
+        action.add_argument("--report", metavar="FILE", help="write a page with charts that opens without a network")
+    generate = actions.add("generate", "make a workload by formula")
+    generate.add_argument("model", metavar="MODEL", help="poisson, bursty, daily, lublin, heavy or llm")
+    generate.add_argument("--jobs", type=int, default=1_000, metavar="N", help="how many (default 1000)")
+    generate.add_argument("--processors", type=int, default=64, metavar="N", help="of the machine (default 64)")
+    generate.add_argument("--load", type=float, default=0.7, metavar="SHARE", help="of the machine (default 0.7)")
+    generate.add_argument("--tenants", type=int, default=1, metavar="N", help="how many (default 1)")
+    generate.add_argument("--seed", type=int, default=0, metavar="N", help="another one, another workload")
+    generate.set_defaults(run=_generate)
+    convert = actions.add("import", "convert a log, a trace or a database into the format of our own")
+    convert.add_argument("source", metavar="SOURCE", help="a file, or with --database a database")
+    convert.add_argument("--format", metavar="NAME", help="of the file, where its name and first line do not tell")
+    convert.add_argument("--database", action="store_true", help="SOURCE is a database of Headgate's")
+    convert.add_argument("--since", metavar="TIME", help="jobs submitted from then on, ISO 8601")
+    convert.add_argument("--until", metavar="TIME", help="jobs submitted before then, ISO 8601")
+    convert.set_defaults(run=_import)
+    for action in (generate, convert):
+        action.add_argument("--output", "-o", required=True, metavar="FILE", help="where to write it")
+    for action in actions.all:
+        json_option(action)
+
+
+def _workload_options(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--workload", "-w", required=True, metavar="W", help="a file, or the name of a generator")
+    action.add_argument("--format", metavar="NAME", help="of the file, where its name and first line do not tell")
+    action.add_argument("--jobs", type=int, default=1_000, metavar="N", help="of a generator (default 1000)")
+    action.add_argument("--processors", type=int, metavar="N", help="of the machine, where the workload names none")
+    action.add_argument("--load", type=float, metavar="X", help="of a generator; for a file, X times as fast")
+    action.add_argument("--scale", type=float, default=1.0, metavar="X", help="X times the machine")
+
+
+def _asked(arguments: argparse.Namespace) -> Asked:
+    from headgate.bootstrap.simulating import Asked
+
+    given = arguments
+    return Asked(given.workload, given.format, given.jobs, given.processors, given.load, given.scale)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from headgate.bootstrap import simulating
+
+    results = simulating.run(_asked(arguments), arguments.policy, arguments.seed)
+    if arguments.csv:
+        simulating.write_csv(results, arguments.csv)
+    if arguments.report:
+        simulating.write_report(arguments.report, [results])
+    emit(arguments, simulating.plain(results), lambda _: print(simulating.summary(results)))
+    return DONE
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from headgate.bootstrap import simulating
+
+    compared = simulating.compare(_asked(arguments), arguments.policies, arguments.seeds)
+    if arguments.report:
+        simulating.compare_report(arguments.report, compared)
+    emit(arguments, simulating.plain_comparison(compared), lambda _: print(simulating.comparison(compared)))
+    return DONE
+
+
+def _generate(arguments: argparse.Namespace) -> int:
+    from headgate.bootstrap import simulating
+
+    shape = simulating.Shape(
+        jobs=arguments.jobs, processors=arguments.processors, load=arguments.load, tenants=arguments.tenants
+    )
+    made = simulating.generate(arguments.model, arguments.seed, shape, arguments.output)
+    text = f"{len(made):,} jobs written to {arguments.output}"
+    emit(arguments, {"ok": True, "jobs": len(made), "output": arguments.output}, lambda _: print(text))
+    return DONE
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from headgate.bootstrap import simulating
+
+    made = simulating.convert(
+        arguments.source, arguments.output, arguments.format,
+        database=arguments.database, since=arguments.since, until=arguments.until,
+    )  # fmt: skip
+    said = {"ok": True, "jobs": len(made), "output": arguments.output, "problems": made.problems.counts}
+    lines = [f"{len(made):,} jobs written to {arguments.output}"]
+    lines += [f"problem: {line}" for line in made.problems.summary().splitlines()]
+    emit(arguments, said, lambda _: print("\n".join(lines)))
+    return DONE
