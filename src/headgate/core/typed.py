@@ -70,7 +70,7 @@ def _known_priority(name: str) -> None:
 
 
 def _encoded(body: bytes, field: str, most: int) -> None:
-    if not isinstance(body, bytes) or len(body) > most:
+    if type(body) is not bytes or len(body) > most:
         raise InvalidInput(f"must be at most {most} bytes of JSON", field=field)
 
 

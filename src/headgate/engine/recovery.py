@@ -73,7 +73,9 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
         _ended(state, store.recent_ends(settings.retain_finished), specs)
         _live(state, changes, store.live_jobs(), specs, now)
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
-        raise StoreDamaged(f"{store.name}: a row cannot be read: {type(error).__name__}: {error}") from error
+        raise StoreDamaged(
+            f"{getattr(store, 'name', 'the store')}: a row cannot be read: {type(error).__name__}: {error}"
+        ) from error
     finally:
         if collecting:
             gc.enable()
