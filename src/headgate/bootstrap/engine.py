@@ -12,6 +12,7 @@ from headgate.core.commands import Command
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
 from headgate.engine.failpoints import Hook, from_text
+from headgate.engine.forecast import Forecast
 from headgate.engine.local import Face
 from headgate.engine.member import Member
 from headgate.engine.questions import GetDocuments, GetRecords
@@ -62,6 +63,7 @@ def start_engine(
     """An engine that owns its store, running; `StoreOwned` says who owns it otherwise. A standby waits instead."""
     clock = SystemClock()
     writer = Writer(store, policy or FirstFit(), SystemChance(), settings, failpoint=failpoint())
+    Forecast(writer)
     return SharedEngine(writer, clock).start(standby)
 
 

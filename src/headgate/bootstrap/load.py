@@ -71,8 +71,12 @@ def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> Share
 
 
 def resource_monitor(config: MonitorConfig | None = None) -> ResourceMonitor:
-    """A resource monitor with an engine of its own; `start` it to have it look at the machine."""
-    return pull_scheduler(config).monitor  # type: ignore[return-value]  # the monitor that was put in
+    """A resource monitor with an engine of its own; `start` it to have it look at the machine.
+
+    Slots are given as they are asked for: only a pull scheduler staggers its starts.
+    """
+    scheduler = pull_scheduler(config, PullConfig(stagger_delay_ms=0))
+    return scheduler.monitor  # type: ignore[return-value]  # the monitor that was put in
 
 
 def pull_scheduler(monitor: MonitorConfig | None = None, scheduler: PullConfig | None = None) -> PullScheduler:

@@ -19,6 +19,7 @@ from headgate.config import Config
 from headgate.core.commands import PutDocument
 from headgate.core.errors import InvalidSettings
 from headgate.engine.aio import AsyncEngine
+from headgate.engine.forecast import Forecast
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
@@ -61,6 +62,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         deciding = PolicyEngine(config.policy)
         stack.callback(deciding.stop)
         writer = Writer(store, deciding, chance, config.core, failpoint=failpoint())
+        Forecast(writer)
         engine = AsyncEngine(writer, clock, stopwatch=stopwatch)
         stack.push_async_callback(engine.stop)
         await engine.start()

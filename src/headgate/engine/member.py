@@ -17,7 +17,7 @@ from headgate.core.fingerprint import spec_digest
 from headgate.core.lease import Lease
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
-from headgate.engine.questions import GetJob, Question
+from headgate.engine.questions import GetDocuments, GetJob, Question
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import Clock, Deposed, StoreOwned
@@ -188,7 +188,7 @@ class Member:
     def _reach(self) -> Face | None:
         client = LocalClient(self._socket)
         try:
-            client.wait_end("", 0.0)
+            client.ask(GetDocuments(""))
         except EngineUnreachable:
             return None
         return client

@@ -24,7 +24,7 @@ from headgate.core.lease import Lease
 from headgate.core.state import State
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.questions import STORED, GetHistory, Question, answer, ended
+from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
 from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
 from headgate.engine.working import (
     LOG,
@@ -75,6 +75,8 @@ class SharedEngine:
         self._changed = threading.Condition(self._turn)
         self._leading = allocate_lock()
         self._queue: deque[_Waiting[Any]] = deque()
+        self._speakers: set[str] = set()
+        """Workers that speak through `work`, and so can be heard to fall silent and to speak again."""
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
@@ -176,11 +178,15 @@ class SharedEngine:
             raise EngineStopped(f"the engine has stopped: {self.writer.stopped}") from error
 
     def wait_end(self, job_id: str, within: float) -> bool:
-        """Wait until a job has ended; false if it has not in time."""
+        """Wait until a job has ended; false if it has not in time, `JobNotFound` if there is no such job."""
+        if self.read(lambda state: job_id not in state.jobs):
+            self.ask(GetJob(job_id))  # memory may have forgotten it; the store has not
+            return True
         return self.wait_for(lambda state: ended(state, job_id), within) is True
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
+        self._speakers.add(asked.worker_id)
         if asked.logs or self._parked(asked) is not None:
             self._hear(asked)
         replies = self.do_all(asked.words)
@@ -209,7 +215,7 @@ class SharedEngine:
         for event in events:
             if type(event) is LeaseExpired:
                 spec = silent_holder(state, event)
-                if spec is not None:
+                if spec is not None and spec.id in self._speakers:
                     self._register(spec, pull=True)
 
     def hung_up(self, worker_id: str) -> None:
