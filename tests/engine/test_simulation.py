@@ -127,20 +127,6 @@ def take_any_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lease_rules, "live", live)
 
 
-def let_a_late_holder_speak_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
-    granted: dict[tuple[str, int], str] = {}
-
-    def live(state: State, lease_id: str, token: int) -> Lease:
-        for lease in state.leases.values():
-            granted[lease.id, lease.token] = lease.job_id
-        job = state.jobs.get(granted.get((lease_id, token), ""))
-        if job is None or job.lease is None:
-            raise StaleLease
-        return job.lease
-
-    patch.setattr(lease_rules, "live", live)
-
-
 def forget_resume(patch: pytest.MonkeyPatch) -> None:
     handlers = importlib.import_module("headgate.core.decide")._HANDLERS
     patch.setitem(handlers, c.Resume, lambda *_: None)
@@ -193,7 +179,6 @@ PLANTED: list[Plant] = [
     refuse_before_the_commit,
     acknowledge_what_the_disk_refused,
     take_any_token,
-    let_a_late_holder_speak_for_the_new_one,
     forget_resume,
     count_a_restored_lease_from_its_grant,
     forget_keys_with_their_jobs,

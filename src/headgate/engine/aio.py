@@ -163,6 +163,11 @@ class AsyncEngine:
         finally:
             self._waiters.discard(changed)
 
+    def catch_up(self) -> None:
+        """Bring the history of jobs up to what is committed, unless a commit is under way."""
+        if self._sealing is None and self.writer.stopped is None:
+            self.rounds.catch_up()
+
     def record(self, kind: str, key: str, body: bytes) -> None:
         """Add an entry to a log (a job's output, the audit): it is committed in this turn of the loop."""
         if self.writer.stopped is None:

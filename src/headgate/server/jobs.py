@@ -144,6 +144,7 @@ async def get_job(service: Service, call: Call) -> Reply:
 async def get_events(service: Service, call: Call) -> Reply:
     """What happened to a job, oldest first, as far as it has been indexed: a fraction of a second ago."""
     await find(service, call)
+    service.engine.catch_up()
     found = await service.ask(GetHistory(call["id"], call.query.after, call.query.limit))
     following = found[-1].number if len(found) == call.query.limit else None
     return Reply(w.EventsOut([views.event_out(entry) for entry in found], following))

@@ -38,6 +38,11 @@ _BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = p
 _END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
 
 
+LEAVING_TRIES = 6
+LEAVING_SECONDS = 0.05
+"""A leader that has just closed its connection holds the lock until the server has noticed."""
+
+
 class Leadership:
     """The leader's connection, its epoch, and how many commits the database had taken when last heard of."""
 
@@ -75,11 +80,14 @@ class Leadership:
         """Become the leader: at once, or when the one there is has gone."""
         self._ousted = None
         conn = connect(self._address)
+        patience = LEAVING_TRIES
         while True:
             try:
                 if self._try_lock(conn):
                     return self._raise_epoch(conn)
-                self._linger(conn, wait)
+                patience -= 1
+                if patience < 0 or self._closing.wait(LEAVING_SECONDS):  # the one there may be on its way out
+                    self._linger(conn, wait)
             except psycopg.Error as error:
                 conn.close()
                 if not (wait and isinstance(error, psycopg.OperationalError)):
