@@ -23,7 +23,7 @@ from headgate.engine import recovery, rows
 from headgate.engine.failpoints import FAILPOINTS
 from headgate.engine.writer import Group, Writer
 from headgate.ports import CommitFailed, StatusRow
-from headgate.testing.simulation import Report, simulate
+from headgate.testing.simulation import Faults, Report, simulate
 from headgate.testing.simulation.__main__ import main
 
 STEPS = 1_000
@@ -127,6 +127,20 @@ def take_any_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lease_rules, "live", live)
 
 
+def let_a_late_holder_speak_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
+    granted: dict[tuple[str, int], str] = {}
+
+    def live(state: State, lease_id: str, token: int) -> Lease:
+        for lease in state.leases.values():
+            granted[lease.id, lease.token] = lease.job_id
+        job = state.jobs.get(granted.get((lease_id, token), ""))
+        if job is None or job.lease is None:
+            raise StaleLease
+        return job.lease
+
+    patch.setattr(lease_rules, "live", live)
+
+
 def forget_resume(patch: pytest.MonkeyPatch) -> None:
     handlers = importlib.import_module("headgate.core.decide")._HANDLERS
     patch.setitem(handlers, c.Resume, lambda *_: None)
@@ -174,32 +188,44 @@ def expire_by_the_grant_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lease_rules, "_renew", renew)
 
 
-PLANTED: list[Plant] = [
-    acknowledge_before_the_commit,
-    refuse_before_the_commit,
-    acknowledge_what_the_disk_refused,
-    take_any_token,
-    forget_resume,
-    count_a_restored_lease_from_its_grant,
-    forget_keys_with_their_jobs,
-    forget_attempts_at_a_restart,
-    leave_out_the_row_of_a_started_lease,
-    journal_no_cancellations,
-    expire_by_the_grant_alone,
+UNSURE = Faults(doubled=0.5, seal_fails=0.1, slow_commits=0.3)
+CUT_OFF = Faults(lost=0.2, late=0.1, worker_freezes=0.15, meddling=0.5)
+AWAY = Faults(freezes=0.03, dies_between=0.03, clock_jumps=0.9)
+PLANTED: list[tuple[Plant, Faults]] = [
+    (acknowledge_before_the_commit, UNSURE),
+    (refuse_before_the_commit, UNSURE),
+    (acknowledge_what_the_disk_refused, UNSURE),
+    (take_any_token, CUT_OFF),
+    (let_a_late_holder_speak_for_the_new_one, CUT_OFF),
+    (forget_resume, AWAY),
+    (count_a_restored_lease_from_its_grant, AWAY),
+    (forget_keys_with_their_jobs, CUT_OFF),
+    (forget_attempts_at_a_restart, AWAY),
+    (leave_out_the_row_of_a_started_lease, AWAY),
+    (journal_no_cancellations, AWAY),
+    (expire_by_the_grant_alone, CUT_OFF),
 ]
+"""Bugs, each with the faults that bring it out."""
 
 
-def first_failure(steps: int = STEPS) -> Report | None:
-    reports: Iterator[Report] = (simulate(seed, steps) for seed in range(1, 31))
+def first_failure(faults: Faults) -> Report | None:
+    reports: Iterator[Report] = (simulate(seed, STEPS, faults) for seed in range(1, 31))
     return next((report for report in reports if report.problem is not None), None)
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_bug_is_found_within_thirty_seeds(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("plant", "faults"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
+def test_a_planted_bug_is_found_within_thirty_seeds(
+    plant: Plant, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
-    found = first_failure()
+    found = first_failure(faults)
     assert found is not None
-    assert simulate(found.seed, STEPS) == found, "a failing seed fails again, step for step"
+    assert simulate(found.seed, STEPS, faults) == found, "a failing seed fails again, step for step"
+
+
+@pytest.mark.parametrize("faults", [UNSURE, CUT_OFF, AWAY], ids=["unsure", "cut off", "away"])
+def test_without_the_planted_bug_the_same_seeds_hold(faults: Faults) -> None:
+    assert first_failure(faults) is None
 
 
 def test_a_failing_seed_is_printed_with_its_step_and_its_trace(

@@ -85,7 +85,7 @@ class Client(Holder):
             "rank": draw.choice((0, 0, 0, 1, -3)),
             "tenant": draw.choice(TENANTS),
             "units": draw.choice((0, 1, 1, 3, 3, 10, 25)),
-            "retry": {"attempts": draw.choice((1, 2, 4)), "initial": draw.choice((0, "300ms", 5)), "jitter": 0.5},
+            "retry": {"attempts": draw.choice((1, 2, 4, 4)), "initial": draw.choice((0, 0, "300ms", 5)), "jitter": 0.5},
             "on_dependency_failure": draw.choice(("fail", "fail", "run")),
         }
         optional: tuple[tuple[str, float, Any], ...] = (
@@ -96,7 +96,7 @@ class Client(Holder):
             ("timeout", 0.2, draw.choice((1, 6))),
             ("not_before", 0.1, now + draw.choice((-5, 0.5, 8))),
             ("deadline", 0.15, now + draw.choice((10, 20, 60))),
-            ("idempotency_key", 0.25, f"key-{draw.randrange(25)}"),
+            ("idempotency_key", 0.35, f"key-{draw.randrange(20)}"),
         )
         fields |= {name: value for name, share, value in optional if draw.random() < share}
         known = [*self.known[-6:], *siblings[-2:]]

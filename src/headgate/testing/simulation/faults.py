@@ -43,20 +43,20 @@ def draw(chance: random.Random) -> Faults:
 
     return Faults(
         lost=some(0.15),
-        doubled=some(0.2),
+        doubled=some(0.3, 0.7),
         late=some(0.1),
         failpoints={name: some(0.03, 0.4) for name in FAILPOINTS if name != "recover.after"}
         | {"recover.after": some(0.3, 0.3)},
         dies_replying=some(0.01, 0.4),
         dies_between=some(0.01, 0.5),
         freezes=some(0.02, 0.5),
-        clock_jumps=some(0.6, 0.5),
+        clock_jumps=some(0.9, 0.5),
         open_fails=some(0.3, 0.3),
         write_fails=some(0.05, 0.4),
-        seal_fails=some(0.05, 0.4),
+        seal_fails=some(0.08, 0.6),
         seal_unknown=some(0.05, 0.4),
         slow_commits=some(0.3, 0.4),
         worker_dies=some(0.05),
-        worker_freezes=some(0.05),
+        worker_freezes=some(0.1, 0.7),
         meddling=some(0.6),
     )

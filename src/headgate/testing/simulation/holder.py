@@ -86,7 +86,7 @@ class Holder(Actor):
     def _act(self, belief: Belief, way: str) -> None:
         if belief.lease_id not in self.held:
             return
-        if not self.world.calm and self.world.odds(0.03):
+        if not self.world.calm and self.world.odds(0.2):
             guess = c.Complete(belief.lease_id, belief.token + 1, b'"a guess"')
             self.call(guess, lambda *_: None, once=True)
         if self.world.now >= belief.until and self.world.odds(0.5):  # stops in time; the others are late on purpose
@@ -135,6 +135,13 @@ class Holder(Actor):
         ]
         self.call(self.world.chance.choice(words), lambda *_: None, once=True)
 
+    def _speak_late(self, belief: Belief) -> None:
+        """The work was stopped, but its last word was out already."""
+        word = c.Complete(belief.lease_id, belief.token, f'"{belief.lease_id}"'.encode())
+        for delay in () if self.world.calm else (0, 400, 2_000, self.ttl):
+            if self.world.odds(0.5):
+                self.later(delay, lambda: self.call(word, lambda *_: None, once=True))
+
     # -- staying alive ------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
@@ -143,6 +150,7 @@ class Holder(Actor):
         for belief in list(self.held.values()):
             if 0 < belief.until <= self.world.now and belief.working:
                 self.drop(belief)
+                self._speak_late(belief)
             else:
                 beats.append((belief.lease_id, belief.token))
         if beats:
@@ -161,6 +169,7 @@ class Holder(Actor):
                 continue
             if beat.stale or 0 < belief.until <= self.world.now:
                 self.drop(belief)
+                self._speak_late(belief)
                 continue
             if belief.until:
                 belief.until = max(belief.until, sent_at + self.ttl)

@@ -44,9 +44,9 @@ class Report(msgspec.Struct, frozen=True):
     trace: tuple[str, ...]
 
 
-def simulate(seed: int, steps: int = STEPS) -> Report:
-    """Run one seed. The same seed and number of steps always give the same report."""
-    simulation = Simulation(seed)
+def simulate(seed: int, steps: int = STEPS, faults: Faults | None = None) -> Report:
+    """Run one seed, with a mix of faults of its own unless one is given. The same arguments give the same report."""
+    simulation = Simulation(seed, faults)
     problem = None
     try:
         simulation.chaos(steps)
@@ -77,9 +77,10 @@ def draw_settings(chance: random.Random) -> Settings:
 class Simulation:
     """Everybody in one world."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, faults: Faults | None = None) -> None:
         self.world = world = World(seed)
-        self.faults = fault_mix.draw(world.chance)
+        drawn = fault_mix.draw(world.chance)
+        self.faults = drawn if faults is None else msgspec.structs.replace(faults)  # a copy: they stop in the end
         settings = draw_settings(world.chance)
         self.disk = SimDisk()
         self.history = History(world, self.disk, settings.lease_ttl)

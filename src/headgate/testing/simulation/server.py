@@ -190,7 +190,7 @@ class Server:
     def _plan_round(self) -> None:
         if not self._round_planned:
             self._round_planned = True
-            self._soon(self.world.chance.choice((0, 0, 1, 20)), self._round)
+            self._soon(self.world.chance.choice((0, 1, 20, 60)), self._round)
 
     def _round(self) -> None:
         self._round_planned = False
