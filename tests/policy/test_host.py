@@ -304,3 +304,27 @@ def test_a_worker_record_replaces_the_one_before(fresh: PolicyHost) -> None:
     fresh.feed([worker("w-1", status="draining", slots_free=0)])
     assert seen(fresh.ask(QUESTION)) == "draining3"
     assert isinstance(worker("x"), WorkerSet)
+
+
+def test_a_cancelled_question_is_not_answered_to_the_next_one(fresh: PolicyHost) -> None:
+    async def main() -> tuple[Verdict, Verdict]:
+        asked = asyncio.create_task(fresh.aask(Question(NOW, max_answers=1)))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        second = await fresh.aask(Question(NOW, max_answers=3))
+        await fresh.aload(LIST_IDS, "v1")
+        asked = asyncio.create_task(fresh.aask(QUESTION))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        fresh.feed([JobRemoved("job-1")])
+        await fresh.aask(QUESTION)
+        fresh.wait_ready()
+        return second, await fresh.aask(QUESTION)
+
+    second, last = asyncio.run(main())
+    assert len(second.actions) == 3
+    assert seen(last) == "job-2 job-3"

@@ -43,6 +43,8 @@ async def adrive(conversation: Conversation[T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+    finally:
+        conversation.close()  # a cancelled task must not leave it half said
 
 
 async def _watch(channel: Channel, deadline: float) -> None:

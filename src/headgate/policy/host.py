@@ -255,7 +255,7 @@ class PolicyHost:
         deadline = started + self.settings.limit_ms / 1000 + _reading_s(to_read)
         try:
             answer = yield from self._answer_of(child, deadline)
-        except _ChildFailed:
+        except (_ChildFailed, GeneratorExit):  # whoever stopped waiting must not get this answer to the next question
             seat.drop()
             raise
         child.spent_us += answer.took_us
@@ -289,7 +289,7 @@ class PolicyHost:
 
     def _platform(self, asked: bytes, started: float, failed: _ChildFailed | None) -> Conversation[Verdict]:
         host = self._require_host()
-        to_read = host.ask(asked)
+        to_read, number = host.ask(asked), host.asked
         self._fork_if_needed()
         deadline = seconds() + self.settings.platform_limit_ms / 1000 + _reading_s(to_read)
         while True:
@@ -297,8 +297,8 @@ class PolicyHost:
             host.channel.pump()
             arrived, children = host.receive()
             self._adopt(children)
-            if arrived:
-                answer = decode_answer(arrived[0])
+            if arrived and host.answered == number:
+                answer = decode_answer(arrived[-1])
                 actions = answers.check(answer.actions, self._known, self.settings.max_actions)
                 return self._verdict(answer, actions, None, started, failed)
             if not host.alive or seconds() >= deadline:

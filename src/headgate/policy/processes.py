@@ -85,6 +85,7 @@ class HostProcess(Peer):
         super().__init__(Channel(sock, takes_fds=True))
         self.pid = self._process.pid
         self.said_hello = False
+        self.asked = self.answered = 0
 
     @property
     def alive(self) -> bool:
@@ -100,8 +101,14 @@ class HostProcess(Peer):
             elif kind == FORKED:
                 children.append(self._adopt(payload))
             else:
+                self.answered += 1
                 answers.append(payload)
         return answers, children
+
+    def ask(self, question: bytes) -> int:
+        """Counted, so that an answer nobody waited for is not taken for the next."""
+        self.asked += 1
+        return super().ask(question)
 
     def _adopt(self, payload: bytes) -> ForkedChild:
         pid = msgspec.msgpack.decode(payload, type=int)
