@@ -7,6 +7,7 @@ import pytest
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.actions import BadAction, BusyGate, Dispatch, Evict, NoCapacity, StartWorker, WorkerUnfit
+from headgate.core.check import pool_closed
 from headgate.core.cluster import ModelSpec, PoolReport
 from headgate.core.errors import Conflict, InvalidInput, ModelNotFound, PoolNotFound, WorkerBusy, WorkerNotFound
 from headgate.testing import Harness, external, gpu, job, model, pool, worker
@@ -229,6 +230,49 @@ def test_a_pool_too_busy_or_not_to_be_believed_gets_nothing(h: Harness, busy: fl
     h.holds("w", [])
     h.holds("x", ["b"])
     assert h.schedule(Dispatch("a", "w")) == BusyGate(10.0, ("pool p is busy",))
+
+
+def test_a_pool_that_rates_itself_and_falls_silent_gets_nothing_until_it_is_heard_again() -> None:
+    h = Harness(pool_degraded=15_000, worker_silence=10**9, lease_ttl=10**9)
+    h.join(worker("w", pool="p", slots=2), worker("x", pool="q"))
+    h.report(pool("p", busy=0.0, units=10))
+    h.submit_all([job("a", pool="p"), job("b", pool="p"), job("c")])
+    h.advance(15_000)
+    h.grant("a", "w")
+    h.advance(1)
+    assert h.schedule(Dispatch("b", "w")) == BusyGate(10.0, ("no fresh report from pool p",))
+    assert h.state.pool("p").usable_units() == 0
+    assert h.cycle() == ["c"], "the other machine goes on"
+    h.is_("leased", "a")
+    h.report(pool("p", busy=0.0, units=10))
+    assert h.cycle() == ["b"]
+
+
+def test_the_silence_of_a_pool_is_noticed_without_a_tick() -> None:
+    h = Harness(pool_degraded=15_000, lease_ttl=10**9)
+    h.join(worker("w", pool="p"))
+    h.report(pool("p", busy=0.0))
+    h.submit(job("a"))
+    job_a = h.state.jobs["a"]
+    assert pool_closed(h.state, job_a.kind.bucket.shape, "p", h.now + 15_000) is None
+    assert isinstance(pool_closed(h.state, job_a.kind.bucket.shape, "p", h.now + 15_001), BusyGate)
+
+
+def test_a_pool_that_must_report_gets_nothing_before_it_has() -> None:
+    h = Harness(required_pools=("p",))
+    h.join(worker("w", pool="p"))
+    h.submit(job("a"))
+    assert h.cycle() == []
+    assert h.schedule(Dispatch("a", "w")) == BusyGate(10.0, ("pool p has not reported yet",))
+    h.report(pool("p", busy=3.0))
+    assert h.cycle() == ["a"]
+
+
+def test_a_busy_pool_names_its_bottleneck(h: Harness) -> None:
+    h.join(worker("w", pool="p"))
+    h.report(PoolReport("p", busy=10.0, signals=(("cpu", 10.0), ("memory", 2.0))))
+    h.submit(job("a"))
+    assert h.schedule(Dispatch("a", "w")) == BusyGate(10.0, ("pool p is busy", "cpu is rated 10.0"))
 
 
 def test_a_pool_s_resources_are_shared_by_its_workers(h: Harness) -> None:

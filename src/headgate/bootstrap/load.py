@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from headgate.core.actions import Action
 from headgate.core.cluster import Gpu
+from headgate.core.quantities import resources as amounts
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.week import PROFILE, WeekLearner, decode_week
@@ -108,10 +109,20 @@ def host_sampler(engine: SharedEngine | AsyncEngine, *, disk: str = "/", applica
     )
 
 
-def pool_agent(pool_id: str, *, node: str = "", units: int | None = None, disk: str = "/") -> PoolAgent:
+def pool_agent(
+    pool_id: str,
+    *,
+    node: str = "",
+    units: int | None = None,
+    resources: Mapping[str, object] | None = None,
+    disk: str = "/",
+    settings: Settings | None = None,
+) -> PoolAgent:
     """An agent that reports this machine as a pool; hand it to whatever reaches the engine."""
-    clock = SystemClock()
-    return PoolAgent(pool_id, host_probes(clock, disk=disk, gpus=_gpus()), clock, node=node, units=units)
+    clock, rules = SystemClock(), settings or Settings()
+    probes = host_probes(clock, disk=disk, gpus=_gpus())
+    has = amounts(resources or {}, "resources")
+    return PoolAgent(pool_id, probes, clock, settings=rules, node=node, units=units, resources=has, beat=rules.poll)
 
 
 def wsgi_load(app: WsgiApp) -> WsgiLoad:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 from headgate.system import SystemChance, SystemClock, stopwatch
 
-__all__ = ["chance", "now_ms", "pause", "stopwatch"]
+__all__ = ["chance", "now_ms", "pause", "stopwatch", "told_to_stop"]
 
 _clock = SystemClock()
 chance = SystemChance()
@@ -20,3 +21,11 @@ def now_ms() -> int:
 def pause(seconds: float) -> None:
     """Wait; Ctrl-C ends it."""
     threading.Event().wait(seconds)
+
+
+def told_to_stop() -> threading.Event:
+    """Set when SIGTERM or Ctrl-C comes, from now on."""
+    told = threading.Event()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(which, lambda *_: told.set())
+    return told

@@ -40,10 +40,10 @@ class Api:
 
     def __init__(self, url: str, token: str | None) -> None:
         try:
-            self._http = Http(url, token, chance, patience=0)
+            self.http = Http(url, token, chance, patience=0)
         except InvalidInput:
             raise Failure(exits.USAGE, f"{url!r} is not an address such as {DEFAULT_URL}") from None
-        self.url = self._http.url
+        self.url = self.http.url
         self.local = urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
     def get(self, path: str, **query: Any) -> Any:
@@ -66,19 +66,22 @@ class Api:
         """One call; `Refusal` where the server says no."""
         sent = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
         try:
-            return self._http.call(method, path + _query(query or {}), Any, body=body, headers=sent)
+            return self.http.call(method, path + _query(query or {}), Any, body=body, headers=sent)
         except HeadgateError as error:
-            if "status" in error.details:
-                raise Refusal(error) from error
-            if isinstance(error, ConnectionFailed):
-                raise Failure(exits.UNAVAILABLE, self._nobody(error)) from error
-            raise
+            failure = failed_call(error, self.url)
+            raise (failure or error) from error
 
-    def _nobody(self, error: ConnectionFailed) -> str:
-        cause = error.__cause__
-        why = getattr(cause, "strerror", None) or str(cause or error)
-        hint = "; start it with 'headgate up', or say --url" if self.url == DEFAULT_URL else ""
-        return f"nobody answers at {self.url} ({why}){hint}"
+
+def failed_call(error: Exception, url: str) -> Failure | None:
+    """What to tell the user of a call that failed; none if it is nothing that calls do."""
+    if isinstance(error, HeadgateError) and "status" in error.details:
+        return Refusal(error)
+    if not isinstance(error, ConnectionFailed):
+        return None
+    cause = error.__cause__
+    why = getattr(cause, "strerror", None) or str(cause or error)
+    hint = "; start it with 'headgate up', or say --url" if url == DEFAULT_URL else ""
+    return Failure(exits.UNAVAILABLE, f"nobody answers at {url} ({why}){hint}")
 
 
 def connect_to(arguments: argparse.Namespace) -> tuple[str, str | None]:

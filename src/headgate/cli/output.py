@@ -104,3 +104,9 @@ def age(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds >= 10 else f"{max(0.0, seconds):.1f}s"
+
+
+def rating(busy: float) -> str:
+    """A rating with a colour for how much it leaves."""
+    colour = "green" if busy < 4 else "yellow" if busy < 8 else "red"
+    return paint(f"{busy:.1f} of 10", colour)

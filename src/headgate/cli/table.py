@@ -6,6 +6,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "start": {
         "up": "start server, workers and load sampler on this machine",
         "worker": "run a worker for a server",
+        "pool": "report this machine's load and GPUs to a server, as a pool",
     },
     "jobs": {
         "submit": "submit a command or many jobs, print the id",

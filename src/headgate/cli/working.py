@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
 
 from headgate.app import App
+from headgate.bootstrap.machine import told_to_stop
 from headgate.cli.exits import DONE, USAGE, Failure
 from headgate.worker.runtime import Options
 from headgate.worker.sources import load
@@ -35,9 +34,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def work(url: str, token: str | None, wanted: Wanted) -> int:
     """Work until SIGTERM or Ctrl-C, let running jobs finish in time, leave."""
-    enough = threading.Event()
-    for which in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(which, lambda *_: enough.set())
+    enough = told_to_stop()
     labels = {"host": os.uname().nodename, "pid": str(os.getpid()), **wanted.labels}
     with _app(url, token, wanted.app) as app:
         worker = app.worker(

@@ -15,7 +15,7 @@ from headgate.core.actions import (
     StartWorker,
     WorkerUnfit,
 )
-from headgate.core.cluster import Worker
+from headgate.core.cluster import Pool, Worker
 from headgate.core.quantities import Amount, plain
 from headgate.core.ready import Shape
 from headgate.core.state import State
@@ -127,8 +127,10 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
     if stagger and pool.last_start is not None and now - pool.last_start < stagger:
         return Stagger(pool_id, stagger - (now - pool.last_start))
     report = pool.report
-    if report.busy is not None and pool.shut:
-        return BusyGate(10.0, (f"pool {pool_id} is busy", *report.reasons))
+    if report.busy is not None and (pool.shut or pool.silent(now, state.settings.pool_degraded)):
+        return BusyGate(10.0, _pool_words(state, pool, now))
+    if pool.last_report is None and pool_id in state.settings.required_pools:
+        return BusyGate(10.0, (f"pool {pool_id} has not reported yet",))
     usable = pool.usable_units() if report.units is not None else None
     if usable is not None and pool.leased_units + shape.units > usable:
         free = max(0, usable - pool.leased_units)
@@ -140,6 +142,14 @@ def pool_closed(state: State, shape: Shape, pool_id: str, now: int) -> AnyReason
                 pool_id, "resource", f"{plain(needed)} {name}", f"{plain(limit - pool.used.get(name, 0))} {name}"
             )
     return None
+
+
+def _pool_words(state: State, pool: Pool, now: int) -> tuple[str, ...]:
+    report = pool.report
+    if pool.silent(now, state.settings.pool_degraded):
+        return (f"no fresh report from pool {report.id}",)
+    highest = () if report.bottleneck is None else (report.bottleneck,)
+    return (f"pool {report.id} is busy", *(report.reasons or highest))
 
 
 def check_evict(state: State, action: Evict) -> AnyReason | None:

@@ -62,6 +62,14 @@ class PoolReport(msgspec.Struct, frozen=True, array_like=True):
     """Ids of the workers alive on it: the report is a sign of life for each."""
     reasons: tuple[str, ...] = ()
     """Why the rating is what it is, where a signal could not be measured."""
+    signals: tuple[tuple[str, float], ...] = ()
+    """What each signal of the machine is rated."""
+
+    @property
+    def bottleneck(self) -> str | None:
+        """The signal that is rated highest, in words."""
+        name, rating = max(self.signals, key=lambda signal: signal[1], default=("", 0.0))
+        return f"{name} is rated {rating:.1f}" if rating > 0 else None
 
 
 class ModelSpec(msgspec.Struct, frozen=True, array_like=True):
@@ -139,8 +147,13 @@ class Pool:
 
     @property
     def shut(self) -> bool:
-        """Whether its machine is too busy for anything; a rating that cannot be believed counts as 10."""
-        return self.report.busy is not None and not 0 <= self.report.busy < 10
+        """Whether its machine is too busy for anything; a rating that is old or cannot be believed counts as 10."""
+        busy = self.report.busy
+        return busy is not None and not (0 <= busy < 10 and self.status == "online")
+
+    def silent(self, now: int, limit: int) -> bool:
+        """Whether a machine that rates itself has not done so for too long: its rating is worth nothing."""
+        return self.report.busy is not None and self.last_report is not None and now - self.last_report > limit
 
     def usable_units(self) -> int | None:
         """Units this machine can hold at its present load, or none if it sets no limit of its own."""

@@ -96,6 +96,8 @@ class Settings(msgspec.Struct, frozen=True):
     worker_silence: int = 60_000
     pool_degraded: int = 15_000
     pool_offline: int = 60_000
+    required_pools: tuple[str, ...] = ()
+    """Pools whose machines must have reported before anything is granted there, also after a restart."""
     retain_finished: int = 10_000
     limits: Limits = Limits()
 

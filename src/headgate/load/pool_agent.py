@@ -1,7 +1,7 @@
 """The pool agent: tells the engine by heartbeat how busy this machine is, which GPUs it has and who works on it.
 
 The rating is made here, by the functions that the core uses for its own, so that leases on several machines respect
-the load of each. `headgate pool` will run it.
+the load of each. `headgate pool` runs it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.core import commands as c
-from headgate.core.capacity import Load, Sample, rate_sample
+from headgate.core.capacity import FULL, Load, Sample, rate_sample
 from headgate.core.cluster import PoolReport
 from headgate.core.errors import HeadgateError, InvalidInput
 from headgate.core.quantities import Resources
@@ -21,6 +21,7 @@ from headgate.load.probe import LIMIT, Probe, Probes
 from headgate.load.sampler import POLL, WARM_UP, AsyncDoer, Doer
 from headgate.ports import Clock
 
+LEFT = "its pool agent has left"
 _HOST = "host"
 
 
@@ -44,7 +45,7 @@ class PoolAgent:
     ) -> None:
         if not pool_id:
             raise InvalidInput("must not be empty", field="pool_id")
-        self.problem: str | None = None
+        self.failure: Exception | None = None
         """Why the last report did not reach the engine."""
         self._settings = settings or Settings()
         self._load = Load(self._settings)
@@ -75,7 +76,17 @@ class PoolAgent:
             tuple(self._cached_models()),
             tuple(self._workers()),
             load.reasons,
+            tuple(sorted(load.signals.items())),
         )
+
+    def farewell(self) -> PoolReport:
+        """The last word: nobody watches the machine any more, so nothing more may start there."""
+        return PoolReport(self._pool.id, self._pool.node, FULL, self._pool.units, self._pool.resources, reasons=(LEFT,))
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last report did not reach the engine, in words."""
+        return None if self.failure is None else f"{type(self.failure).__name__}: {self.failure}"
 
     def hand_in(self, engine: Doer) -> PoolReport | None:
         """Report once; none if the engine could not be told, and the next beat tries again."""
@@ -83,9 +94,9 @@ class PoolAgent:
             report = self.report()
             engine.do(c.ReportPool(report))
         except (HeadgateError, OSError) as error:
-            self._failed(error)
+            self.failure = error
             return None
-        self.problem = None
+        self.failure = None
         return report
 
     async def hand_in_async(self, engine: AsyncDoer) -> PoolReport | None:
@@ -94,13 +105,10 @@ class PoolAgent:
             report = await asyncio.to_thread(self.report)
             await engine.do(c.ReportPool(report))
         except (HeadgateError, OSError) as error:
-            self._failed(error)
+            self.failure = error
             return None
-        self.problem = None
+        self.failure = None
         return report
-
-    def _failed(self, error: Exception) -> None:
-        self.problem = f"{type(error).__name__}: {error}"
 
     def run(self, engine: Doer, wait: Wait) -> None:
         """Report until `wait`, called with seconds, answers that it is enough."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.core import commands as c
 from headgate.core.cluster import Gpu, ModelSpec, PoolReport
 from headgate.core.errors import TenantNotFound
-from headgate.core.job_input import LIMITS, text
+from headgate.core.job_input import LIMITS, long_text, text
 from headgate.core.quantities import amount, resources
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.server import strict, views
@@ -14,6 +14,8 @@ from headgate.server.service import Service
 from headgate.wire import http as w
 
 routes = Routes()
+_REASONS, _REASON, _SIGNALS = 32, 300, 64
+"""How much of a pool's explanations is kept."""
 
 
 # -- pools --------------------------------------------------------------------------------------------------------
@@ -34,6 +36,8 @@ async def report_pool(service: Service, call: Call) -> Reply:
         tuple(_gpu(gpu) for gpu in given.gpus),
         tuple(given.cached_models),
         tuple(given.workers),
+        tuple(long_text(reason, "reasons", LIMITS)[:_REASON] for reason in given.reasons[:_REASONS]),
+        tuple((text(name, "signals", LIMITS), rating) for name, rating in sorted(given.signals.items())[:_SIGNALS]),
     )
     await service.engine.do(c.ReportPool(report))
     return Reply(_pool(service, call["id"]))

@@ -217,6 +217,8 @@ def pool_out(pool: Pool, workers: list[str]) -> w.PoolOut:
         list(report.cached_models),
         workers,
         seconds(pool.last_report),
+        list(report.reasons),
+        dict(report.signals),
     )
 
 

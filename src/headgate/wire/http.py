@@ -376,6 +376,10 @@ class PoolIn(Body, frozen=True):
     gpus: list[GpuIn] = []
     cached_models: list[str] = []
     workers: list[str] = []
+    reasons: list[str] = []
+    """Why a signal could not be measured."""
+    signals: dict[str, float] = {}
+    """What each signal is rated, 0 to 10."""
 
 
 class GpuOut(Out, frozen=True):
@@ -406,6 +410,8 @@ class PoolOut(Out, frozen=True):
     cached_models: list[str] = []
     workers: list[str] = []
     last_report: float | None = None
+    reasons: list[str] = []
+    signals: dict[str, float] = {}
 
 
 class PoolsOut(Out, frozen=True):

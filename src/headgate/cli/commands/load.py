@@ -8,7 +8,7 @@ from typing import Any
 from headgate.cli.api import connect
 from headgate.cli.exits import DONE
 from headgate.cli.options import server_options
-from headgate.cli.output import emit, paint, pairs, table
+from headgate.cli.output import emit, paint, pairs, rating, table
 
 EXAMPLES = """
 headgate load              as the server rates it
@@ -42,9 +42,3 @@ def _show(answer: dict[str, Any]) -> None:
         print(paint(f"  {reason}", "yellow"))
     rows = sorted(answer.get("signals", {}).items(), key=lambda pair: -(pair[1] or 0))
     table(("signal", "counts as"), [(name, f"{value:.1f}") for name, value in rows])
-
-
-def rating(busy: float) -> str:
-    """A rating with a colour for how much it leaves."""
-    colour = "green" if busy < 4 else "yellow" if busy < 8 else "red"
-    return paint(f"{busy:.1f} of 10", colour)
