@@ -5,7 +5,7 @@ import pytest
 from headgate.core import actions as a
 from headgate.core.commands import DrainWorker
 from headgate.core.errors import JobNotFound
-from headgate.core.explain import Explanation
+from headgate.core.explain import Explanation, startable
 from headgate.testing import Harness, external, job, pool, tenant, worker
 
 
@@ -68,7 +68,36 @@ def test_the_busy_gate_under_load() -> None:
     h.join(worker("w"))
     h.submit(job("j"))
     h.sample(cpu=3.0)
-    explained(h, "j", a.BusyGate(10.0, ()), position=0)
+    explained(h, "j", a.BusyGate(10.0, ("cpu is rated 10.0",)), position=0)
+    assert h.explain("j").reasons[0].detail() == "busy rating 10.0: cpu is rated 10.0"
+
+
+def test_what_the_load_leaves_is_too_little_and_which_signal_it_is() -> None:
+    h = Harness(fixed_busy=None, fall_half_life=1, poll=10**6)
+    h.join(worker("w"))
+    h.submit_all([job("j", units=60), job("big", units=101)])
+    h.sample(cpu=0.9, memory=0.75)
+    explained(h, "j", a.NoCapacity(60, 20, 40), a.BusyGate(8.0, ("cpu is rated 8.0",)), position=0)
+    explained(h, "big", a.NoCapacity(101, 20, 81), position=1)
+    h.advance(40_000)
+    h.sample(cpu=0.6)
+    h.advance(100)
+    later = a.BusyGate(2.0, ("cpu is rated 2.0", "capacity was reckoned at 8.0 and will be again in 20 s"))
+    explained(h, "j", a.NoCapacity(60, 20, 40), later, position=0)
+
+
+def test_a_job_that_nothing_there_can_run_does_not_start_by_waiting(h: Harness) -> None:
+    h.submit_all([job("early"), external("outside"), job("gpu", resources={"gpu": 1}), job("big", units=11)])
+    assert not startable(h.state, h.state.jobs["early"])
+    assert startable(h.state, h.state.jobs["outside"])
+    h.join(worker("w"))
+    assert startable(h.state, h.state.jobs["early"])
+    assert not startable(h.state, h.state.jobs["gpu"])
+    assert not startable(h.state, h.state.jobs["big"])
+    h.join(worker("x", gpu=1))
+    assert startable(h.state, h.state.jobs["gpu"])
+    h.tell(DrainWorker("x"))
+    assert not startable(h.state, h.state.jobs["gpu"])
 
 
 def test_no_capacity_and_how_much_is_missing(h: Harness) -> None:

@@ -150,3 +150,18 @@ def test_the_types_own_run_times_count_once_there_are_some() -> None:
         runs.add("short", 2_000)
     assert 1_800 < runs.expected("short", None, said=5_000) < 2_200
     assert runs.expected("long", limit=60_000, said=None) == 60_000
+
+
+def test_nothing_is_expected_before_a_shut_gate_can_open_again() -> None:
+    h, predictor = Harness(fixed_busy=None, recalculate=60_000, poll=10**6), taught()
+    h.join(worker("w"))
+    h.sample(cpu=0.1)
+    h.submit(job("j"))
+    open_gate = predictor.estimate(h.state, "j", h.now)
+    assert open_gate is not None
+    assert open_gate.low == h.now
+    h.sample(cpu=1.0)
+    h.clock.advance(20_000)
+    shut = predictor.estimate(h.state, "j", h.now)
+    assert shut is not None
+    assert shut.low == h.now + 40_000

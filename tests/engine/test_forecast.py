@@ -58,8 +58,10 @@ def test_the_expected_start_stands_in_the_explanation_and_the_accuracy_in_the_st
 def test_both_travel_through_the_socket() -> None:
     clock = ManualClock()
     engine, _ = engine_with_forecast(MemoryDisk(), clock)
-    submit(engine, "a")
+    engine.do(c.RegisterWorker(WorkerSpec("w")))
+    submit(engine, "first", "a")
     explanation, status = engine.ask(Explain("a")), engine.ask(GetStatus())
+    assert explanation.expected is not None
     assert decode_answer(Explain("a"), encode_reply(explanation)) == explanation
     assert decode_answer(GetStatus(), encode_reply(status)) == status
 
@@ -67,6 +69,7 @@ def test_both_travel_through_the_socket() -> None:
 def test_a_flood_is_sampled() -> None:
     clock = ManualClock()
     engine, forecast = engine_with_forecast(MemoryDisk(), clock)
+    engine.do(c.RegisterWorker(WorkerSpec("w")))
     submit(engine, *(f"j{number}" for number in range(1_000)))
     for _ in range(5):
         engine.do(c.Tick())
@@ -79,11 +82,26 @@ def test_a_flood_is_sampled() -> None:
 def test_a_cancelled_job_is_not_waited_for() -> None:
     clock = ManualClock()
     engine, forecast = engine_with_forecast(MemoryDisk(), clock)
+    engine.do(c.RegisterWorker(WorkerSpec("w")))
+    submit(engine, "runs", "waits")
+    clock.advance(EVERY)
+    engine.do(c.Tick())
+    assert set(forecast.predictor._stated) == {"waits"}
+    engine.do(c.Cancel("waits"))
+    assert forecast.predictor._stated == {}
+
+
+def test_a_job_that_nothing_there_can_run_is_neither_bet_upon_nor_given_a_time() -> None:
+    clock = ManualClock()
+    engine, forecast = engine_with_forecast(MemoryDisk(), clock)
     submit(engine, "a")
     clock.advance(EVERY)
     engine.do(c.Tick())
-    engine.do(c.Cancel("a"))
-    assert forecast.predictor._stated == {}
+    assert forecast.predictor.accuracy.stated == 0
+    assert engine.ask(Explain("a")).expected is None
+    engine.do(c.RegisterWorker(WorkerSpec("w")))
+    submit(engine, "b")
+    assert engine.ask(Explain("b")).expected is not None
 
 
 def test_after_a_restart_the_run_times_of_the_past_are_known() -> None:

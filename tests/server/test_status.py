@@ -122,3 +122,42 @@ def test_every_metric_is_documented_and_no_other(make_world: MakeWorld) -> None:
     for name, family in served.items():
         for sample in family.samples:
             assert set(sample.labels) - {"le"} <= labels[name], name
+
+
+# -- expected starts ----------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_job_has_an_expected_start_and_its_accuracy_shows(make_world: MakeWorld) -> None:
+    world = make_world(core={"total_units": 1})
+    with world.client() as client:
+        register(client)
+        first, second = (submit(client)["id"] for _ in range(2))
+        lease = claim(client)["lease"]
+        word(client, lease, "start")
+        world.wait_for(lambda state: second in state.predictor._stated)  # type: ignore[union-attr]
+        now = client.get("/v2/status").json()["now"]
+        expected = client.get(f"/v2/jobs/{second}/explain").json()["expected_start"]
+        assert now - 60 <= expected["low"] <= expected["start"] <= expected["high"]
+        assert expected["learned_from"] <= 1, "the first may have been bet upon before it was claimed"
+        assert "expected_start" not in client.get(f"/v2/jobs/{first}/explain").json(), "it runs already"
+        word(client, lease, "complete")
+        assert "expected_start" not in client.get(f"/v2/jobs/{first}/explain").json(), "it has ended"
+        assert claim(client)["lease"]["job_id"] == second
+        found = client.get("/v2/status").json()["predictions"]
+        assert found["stated"] >= found["started"] >= 1
+        assert found["started"] == found["inside"] + found["before"] + found["after"]
+        assert found["share_inside"] == found["inside"] / found["started"]
+        text = client.get("/metrics").text
+        counts = re.findall(r'^headgate_predictions_total\{start="(\w+)"\} (\S+)$', text, re.MULTILINE)
+        assert {name: float(count) for name, count in counts} == {
+            name: float(found[name]) for name in ("inside", "before", "after")
+        }
+
+
+def test_a_job_that_nothing_can_run_is_promised_nothing(world: World) -> None:
+    with world.client() as client:
+        register(client)
+        stuck = submit(client, resources={"gpu": 1})["id"]
+        found = client.get(f"/v2/jobs/{stuck}/explain").json()
+        assert found["reasons"][0]["code"] == "no_fitting_worker"
+        assert "expected_start" not in found

@@ -19,6 +19,7 @@ from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.engine.aio import AsyncEngine
+from headgate.engine.forecast import Forecast
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
@@ -93,6 +94,7 @@ class World:
         clock, chance = SystemClock(), SystemChance()
         policy: Policy = self.deciding or FirstFit()
         writer = Writer(self.store, policy, chance, self.core)
+        Forecast(writer)
         self.engine = AsyncEngine(writer, clock, stopwatch=seconds)
         try:
             async with self.engine:

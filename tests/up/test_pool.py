@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -20,6 +21,9 @@ from tests.up.house import PATIENCE, QUICK, House, house, until
 SERVER = (*QUICK, "--workers", "0", "--set", "core.pool_degraded=3s")
 LOADED = ("--set", "core.signals.memory.low=0", "--set", "core.signals.memory.high=0.000001")
 """Any memory in use at all counts as 10."""
+LOADED += ("--set", "core.signals.cpu.low=9000", "--set", "core.signals.cpu.high=10000")
+LOADED += ("--set", "core.signals.pressure_cpu.low=0.999", "--set", "core.signals.pressure_cpu.high=1")
+"""Nothing else does, however busy the machine that runs the tests."""
 
 
 class Program:
@@ -152,3 +156,27 @@ def test_one_report_is_shown_and_what_is_wrong_ends_with_its_code(server: House)
     assert server.do("pool", "lab", "--token", "hg_wrong").returncode == exits.FORBIDDEN, "the first word was refused"
     assert server.do("pools", "--remove", "lab").returncode == 0
     assert pool(server, "lab") == {}
+
+
+def test_measured_load_shows_its_signals_wherever_a_user_looks(tmp_path: Path) -> None:
+    with house(tmp_path, *SERVER, "--load", "measured", *LOADED) as service, program(service, "worker", "--id", "w"):
+        until(lambda: service.ask("load")["signals"].get("memory") == 10)
+        until(lambda: service.ask("workers")["workers"])
+        job = service.do("submit", "--", "true").stdout.strip()
+        explained = service.do("explain", job).stdout
+        assert "busy_gate: busy rating 10.0: memory is rated 10.0" in explained
+        assert "expected start: in " in explained
+        assert "expected start: in " in service.do("job", job).stdout
+        assert service.ask("job", job)["expected_start"] == pytest.approx(
+            service.ask("explain", job)["expected_start"], abs=60
+        )
+        assert "memory 10.0" in service.do("top", "--once").stdout
+        look = service.ask("top")
+        assert (look["status"]["capacity"]["signals"]["memory"], look["status"]["capacity"]["usable_units"]) == (10, 0)
+        assert service.do("load").stdout.splitlines()[0] == "busy: 10.0 of 10"
+        token = (tmp_path / ".headgate" / "token").read_text(encoding="utf-8").strip()
+        asked = Request(service.facts["url"] + "/metrics", headers={"Authorization": f"Bearer {token}"})
+        with urlopen(asked) as reply:
+            text = reply.read().decode()
+        assert 'headgate_busy_signal{signal="memory"} 10.0' in text
+        assert "headgate_busy_rating 10.0" in text

@@ -18,6 +18,7 @@ from headgate.engine.working import LOG, WaitLease
 from headgate.load.api import observe
 from headgate.ports import Ids
 from headgate.wire.http import BeatOut, EventOut, ExplainOut, JobOut, LeaseOut, StatusOut
+from headgate.wire.shown import explain_out
 
 _PAGE = 1_000
 
@@ -72,7 +73,7 @@ class EmbeddedConnection:
 
     def explain(self, job_id: str) -> ExplainOut:
         """Why a job does not run."""
-        return shown.explain_out(self.face.ask(q.Explain(job_id)))
+        return explain_out(self.face.ask(q.Explain(job_id)))
 
     def logs(self, job_id: str) -> str:
         """What a job printed."""

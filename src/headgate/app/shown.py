@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from headgate.core.events import EVENT_TYPES
-from headgate.core.explain import Explanation
 from headgate.core.job import ONCE, CommandRun, HttpRun, JobKind, Run
 from headgate.core.lease import Lease
 from headgate.engine.questions import HistoryEntry, JobInfo, Status
 from headgate.wire import http as w
+from headgate.wire.shown import predictions_out
 
 _FIELDS = {str(kind.__struct_config__.tag): kind.__struct_fields__ for kind in EVENT_TYPES}
 _NOT_SHOWN = ("at", "id", "job_id", "spec")
@@ -100,12 +100,6 @@ def event_out(entry: HistoryEntry) -> w.EventOut:
     return w.EventOut(entry.number, entry.at / 1000, entry.type, plain)
 
 
-def explain_out(found: Explanation) -> w.ExplainOut:
-    """Why a job waits."""
-    reasons = [{**msgspec.to_builtins(reason), "detail": reason.detail()} for reason in found.reasons]
-    return w.ExplainOut(found.job_id, str(found.state), reasons, found.position)
-
-
 def status_out(status: Status) -> w.StatusOut:
     """One look at everything."""
     capacity = w.CapacityOut(
@@ -129,4 +123,5 @@ def status_out(status: Status) -> w.StatusOut:
         status.workers,
         {},
         list(status.degraded),
+        predictions_out(status.predictions),
     )

@@ -33,3 +33,14 @@ def instant(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
+def expected(start: dict[str, Any]) -> str:
+    """An expected start in words; how far to trust it belongs to it."""
+    from headgate.bootstrap.machine import now_ms
+
+    now = now_ms() / 1000
+    middle, low, high = (age(max(0.0, start[name] - now)) for name in ("start", "low", "high"))
+    seen = start["learned_from"]
+    basis = f"from {seen} earlier waits" if seen else "a guess: no job has waited yet"
+    return f"in {middle}, four times in five within {low} to {high} ({basis})"

@@ -7,6 +7,7 @@ import io
 from typing import Any
 
 from headgate.bootstrap.machine import now_ms
+from headgate.cli.commands.pools import show_pools
 from headgate.cli.jobview import row
 from headgate.cli.output import paint, table
 
@@ -18,6 +19,7 @@ def render(look: dict[str, Any], lines: int) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         _head(look["status"])
+        _pools(look["pools"])
         _workers(look["workers"])
         _jobs("running", look["running"])
         _jobs("waiting", look["waiting"])
@@ -33,10 +35,27 @@ def _head(status: dict[str, Any]) -> None:
     print(f"busy   {_bar(busy / 10)} {busy:.1f} of 10")
     leased, usable = capacity["leased_units"], capacity["usable_units"]
     print(f"units  {_bar(leased / total)} {leased} leased, {usable} usable of {capacity['total_units']}")
+    print(f"load   {_signals(capacity.get('signals', {}))}")
     jobs = "  ".join(f"{count} {name}" for name, count in status["jobs"].items() if count)
     print(f"jobs   {jobs or 'none'}")
-    for text in (*status.get("degraded", ()), *capacity.get("reasons", ())):
+    predictions = status.get("predictions") or {}
+    if predictions.get("started"):
+        print(f"starts {predictions['inside']} of {predictions['started']} were as expected (four in five should be)")
+    for text in dict.fromkeys((*status.get("degraded", ()), *capacity.get("reasons", ()))):
         print(paint(f"       {text}", "red"))
+
+
+def _signals(signals: dict[str, float]) -> str:
+    """The signals that make the rating, the highest first."""
+    rated = sorted(((value, name) for name, value in signals.items() if value), reverse=True)
+    return "  ".join(f"{name} {value:.1f}" for value, name in rated) or "nothing is busy"
+
+
+def _pools(pools: list[dict[str, Any]]) -> None:
+    reporting = [pool for pool in pools if pool.get("last_report") is not None]
+    if reporting:
+        print()
+        show_pools(reporting)
 
 
 def _bar(share: float) -> str:

@@ -95,7 +95,7 @@ class BusyGate(Reason, frozen=True, tag="busy_gate"):
     because: tuple[str, ...]
 
     def detail(self) -> str:
-        return f"busy rating {self.rating:g}: {'; '.join(self.because) or 'no units are usable'}"
+        return f"busy rating {self.rating:.1f}: {'; '.join(self.because) or 'no units are usable'}"
 
 
 class NoCapacity(Reason, frozen=True, tag="no_capacity"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TypeGuard
 
@@ -78,6 +78,12 @@ def _share(busy: float, points: tuple[tuple[float, float], ...]) -> float:
     return 0.0
 
 
+def bottleneck(signals: Iterable[tuple[str, float]]) -> str | None:
+    """The signal that is rated highest, in words; none where nothing is busy."""
+    name, rating = max(signals, key=lambda signal: signal[1], default=("", 0.0))
+    return f"{name} is rated {rating:.1f}" if rating > 0 else None
+
+
 class Sample:
     """The latest sample of one source."""
 
@@ -149,6 +155,14 @@ class Load:
             reasons.append(f"no fresh sample from {source}")
         fresh = max(signals.values(), default=FULL)
         return self._fall(fresh, now, settings.fall_half_life), signals, tuple(reasons)
+
+    def words(self, now: int, settings: Settings) -> tuple[str, ...]:
+        """Why the gate stands where it stands: what is busiest, and whether it has yet to follow a rating that fell."""
+        found = [bottleneck(self.signals.items())]
+        if self.recalculated_at is not None and self.busy - self.rating >= 0.1:
+            left = max(0, self.recalculated_at + settings.recalculate - now) / 1000
+            found.append(f"capacity was reckoned at {self.busy:.1f} and will be again in {left:.0f} s")
+        return (*self.reasons, *(text for text in found if text))
 
     def _fall(self, fresh: float, now: int, half_life: int) -> float:
         if fresh >= self.rating or self.rated_at is None:

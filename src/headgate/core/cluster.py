@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from headgate.core.capacity import bottleneck
 from headgate.core.quantities import Amount, Resources
 
 WorkerStatus = Literal["starting", "ready", "draining", "failed", "offline"]
@@ -68,8 +69,7 @@ class PoolReport(msgspec.Struct, frozen=True, array_like=True):
     @property
     def bottleneck(self) -> str | None:
         """The signal that is rated highest, in words."""
-        name, rating = max(self.signals, key=lambda signal: signal[1], default=("", 0.0))
-        return f"{name} is rated {rating:.1f}" if rating > 0 else None
+        return bottleneck(self.signals)
 
 
 class ModelSpec(msgspec.Struct, frozen=True, array_like=True):

@@ -8,14 +8,16 @@ from headgate.core.actions import (
     AnyReason,
     Behind,
     BlockedBy,
+    BusyGate,
     MakingRoom,
+    NoCapacity,
     NoFittingWorker,
     NotBefore,
     NotQueued,
     PolicyWaits,
     WorkerUnfit,
 )
-from headgate.core.check import never_fits, no_units, over_quota, pool_closed, serves, unfit
+from headgate.core.check import lacks, never_fits, no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
 from headgate.core.predict import Estimate
 from headgate.core.ready import Shape, order_key
@@ -60,7 +62,7 @@ def _reasons(state: State, job: Job, now: int, ahead: int) -> list[AnyReason]:
     if job.id in state.preempting:
         victims = sorted(lease.job_id for id_ in state.preempting[job.id] if (lease := state.leases.get(id_)))
         found.append(MakingRoom(tuple(victims)))
-    found.append(no_units(state, shape.units, now))
+    found += _no_units(state, shape.units, now)
     found.append(over_quota(state.tenants[job.kind.of.tenant], shape))
     if not shape.external:
         found.append(_no_worker(state, shape, now))
@@ -69,6 +71,31 @@ def _reasons(state: State, job: Job, now: int, ahead: int) -> list[AnyReason]:
     if waits is not None and waits.reason and (waits.until is None or now < waits.until):
         reasons.append(PolicyWaits(waits.reason))
     return reasons or [Behind(ahead)]
+
+
+def _no_units(state: State, units: int, now: int) -> list[AnyReason]:
+    """What the gate says, and what shuts it that far."""
+    reason, load, settings = no_units(state, units, now), state.load, state.settings
+    if isinstance(reason, BusyGate):
+        return [reason if reason.because else BusyGate(reason.rating, load.words(now, settings))]
+    if not isinstance(reason, NoCapacity):
+        return []
+    if units > settings.total_units - settings.reserve - state.leased_units or load.busy <= 0:
+        return [reason]  # an idle machine would have no room either
+    return [reason, BusyGate(load.rating, load.words(now, settings))]
+
+
+def startable(state: State, job: Job) -> bool:
+    """Whether time alone can bring a waiting job to its start: it fits the units, and a worker that is there."""
+    shape = job.kind.bucket.shape
+    if shape.units > state.settings.total_units - state.settings.reserve:
+        return False
+    return shape.external or any(
+        worker.status in ("ready", "starting")
+        and _lasting(shape, worker) is None
+        and lacks(shape, worker.id, dict(worker.spec.resources)) is None
+        for worker in state.workers.values()
+    )
 
 
 def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
@@ -92,10 +119,14 @@ def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:
 
 def _problem(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """What waiting cannot mend is named before what it can."""
+    return _lasting(shape, worker) or unfit(shape, worker)
+
+
+def _lasting(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     lasting = never_fits(shape, worker)
     if lasting is None and not serves(shape, worker):
-        lasting = WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref or "")
-    return lasting or unfit(shape, worker)
+        return WorkerUnfit(worker.id, "model", shape.model_ref or "any", worker.spec.model_ref or "")
+    return lasting
 
 
 def position(state: State, job: Job) -> int:

@@ -158,7 +158,7 @@ class Predictor:
         return statement.estimate
 
     def _statement(self, state: State, job: Job, now: int) -> _Statement:
-        held_back = max(0, (job.not_before or 0) - now)
+        held_back = max(0, (job.not_before or 0) - now, _shut_for(state, now))
         guess = held_back + guess_wait(state, job, now, self.runs)
         cell = self._cell(state, job, guess)
         errors = self._errors.get(cell)
@@ -314,6 +314,14 @@ def _free(state: State, now: int) -> tuple[int, int]:
     usable = state.usable_units(now) or state.settings.total_units - state.settings.reserve
     slots = sum(max(0, worker.slots_free) for worker in state.workers.values() if worker.status == "ready")
     return max(0, usable - state.leased_units), slots
+
+
+def _shut_for(state: State, now: int) -> int:
+    """Milliseconds for which a shut gate stays shut at least: it opens when capacity is reckoned anew."""
+    load = state.load
+    if load.recalculated_at is None or state.usable_units(now) > 0 or state.settings.fixed_busy is not None:
+        return 0
+    return max(0, load.recalculated_at + state.settings.recalculate - now)
 
 
 def _slots(state: State) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headgate.core import events as e
+from headgate.core.explain import startable
 from headgate.core.job import JobSpec
 from headgate.core.predict import Predictor
 from headgate.core.state import State
@@ -51,9 +52,15 @@ class Forecast:
         if self._candidates and state.now >= self._next_round:
             self._next_round = state.now + EVERY
             for _ in range(min(AT_ONCE, len(self._candidates))):
-                self.predictor.state(state, self._candidates.popleft(), state.now)
+                self._bet(state, self._candidates.popleft())
         for event in events:
             self._learn(event, state)
+
+    def _bet(self, state: State, job_id: str) -> None:
+        """A job that cannot start on what is there would only teach that everything comes late."""
+        job = state.jobs.get(job_id)
+        if job is not None and startable(state, job):
+            self.predictor.state(state, job_id, state.now)
 
     def _learn(self, event: e.Event, state: State) -> None:
         match event:

@@ -12,7 +12,7 @@ import msgspec
 
 from headgate.core.errors import JobNotFound
 from headgate.core.events import Failure
-from headgate.core.explain import Explanation, explain
+from headgate.core.explain import Explanation, explain, startable
 from headgate.core.job import CLASSES, JobKind, JobSpec
 from headgate.core.lease import Lease
 from headgate.core.predict import Accuracy
@@ -226,7 +226,7 @@ def _explain(state: State, store: Store, job_id: str, now: int) -> Explanation:
         view = _view(store, job_id)
         return Explanation(job_id, view.state, (), None)
     explanation = explain(state, job_id, now)
-    if state.predictor is None:
+    if state.predictor is None or not startable(state, state.jobs[job_id]):
         return explanation
     return msgspec.structs.replace(explanation, expected=state.predictor.estimate(state, job_id, now))
 

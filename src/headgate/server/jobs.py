@@ -10,12 +10,11 @@ from msgspec import Meta
 from headgate.core import commands as c
 from headgate.core import quantities
 from headgate.core.errors import IllegalTransition, InvalidInput, InvalidJob, JobNotFound
-from headgate.core.explain import explain
 from headgate.core.job import CLASSES
 from headgate.core.job_input import LIMITS, long_text, pairs
 from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
-from headgate.engine.questions import FindJobs, GetHistory, GetJob, JobInfo, ended
+from headgate.engine.questions import Explain, FindJobs, GetHistory, GetJob, JobInfo, answer, ended
 from headgate.ports import JobQuery
 from headgate.server import strict, views
 from headgate.server.records import read_after
@@ -23,6 +22,7 @@ from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.server.submitting import submit_jobs
 from headgate.wire import http as w
+from headgate.wire.shown import explain_out
 
 routes = Routes()
 LOG = "log"
@@ -152,11 +152,10 @@ async def get_events(service: Service, call: Call) -> Reply:
 
 @routes.add("GET", "/v2/jobs/{id}/explain", "read", replies={200: w.ExplainOut})
 async def explain_job(service: Service, call: Call) -> Reply:
-    """Why a job does not run."""
-    info = await find(service, call)
-    if call["id"] not in service.state.jobs:
-        return Reply(w.ExplainOut(info.id, str(info.state), []))
-    return Reply(views.explain_out(explain(service.state, call["id"], service.now())))
+    """Why a job does not run, and when it should start."""
+    await find(service, call)
+    found = answer(Explain(call["id"]), service.state, service.engine.writer.store, service.now())
+    return Reply(explain_out(found))
 
 
 @routes.add("GET", "/v2/jobs/{id}/logs", "read", query=PageQuery, replies={200: w.LogsOut})

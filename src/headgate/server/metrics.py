@@ -148,6 +148,7 @@ class _Figures(Collector):
         status = answer(GetStatus(), writer.state, writer.store, self._engine.clock.now())
         yield from self._jobs(status)
         yield from self._capacity(status)
+        yield from self._predictions(status)
         yield from self._store()
         yield from self._server()
         if self._policies is not None:
@@ -164,6 +165,14 @@ class _Figures(Collector):
         yield held
         yield _one("headgate_leases", "Live leases.", len(self._engine.writer.state.leases))
         yield _by("headgate_workers", "Workers, by status.", "status", status.workers)
+
+    def _predictions(self, status: Status) -> Iterator[Metric]:
+        found = status.predictions
+        if found is None:
+            return
+        turned_out = {name: getattr(found, name) for name in ("inside", "before", "after")}
+        text = "Expected starts, by where the job started against its interval."
+        yield _counts("headgate_predictions", text, ("start",), turned_out)
 
     def _capacity(self, status: Status) -> Iterator[Metric]:
         units = {name: getattr(status, f"{name}_units") for name in ("total", "usable", "leased", "free")}

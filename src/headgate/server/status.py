@@ -12,6 +12,7 @@ from headgate.server.metrics import MEDIA
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
+from headgate.wire.shown import predictions_out
 
 routes = Routes()
 VERSION = version("headgate")
@@ -37,6 +38,7 @@ def status_out(service: Service) -> w.StatusOut:
         found.workers,
         service.live.policy(),
         [*found.degraded, *_policy_trouble(service), *([] if problem is None else [problem])],
+        predictions_out(found.predictions),
     )
 
 

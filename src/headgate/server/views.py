@@ -10,7 +10,6 @@ import msgspec
 from headgate.core.cluster import Pool, Worker
 from headgate.core.commands import Beat
 from headgate.core.events import EVENT_TYPES
-from headgate.core.explain import Explanation
 from headgate.core.job import CLASSES, ONCE, CommandRun, HttpRun, JobKind, Retry, Run
 from headgate.core.lease import Lease
 from headgate.core.state import Job, State
@@ -164,12 +163,6 @@ def event_out(entry: HistoryEntry) -> w.EventOut:
 
 def _text(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
-
-
-def explain_out(found: Explanation) -> w.ExplainOut:
-    """Why a job waits."""
-    reasons = [{**msgspec.to_builtins(reason), "detail": reason.detail()} for reason in found.reasons]
-    return w.ExplainOut(found.job_id, str(found.state), reasons, found.position)
 
 
 def worker_out(worker: Worker) -> w.WorkerOut:

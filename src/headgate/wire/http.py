@@ -193,6 +193,16 @@ class LogsOut(Out, frozen=True):
     logs: list[LogEntryOut]
 
 
+class ExpectedOut(Out, frozen=True):
+    """When a job should start: four in five start from `low` to `high`. Times are seconds since 1970."""
+
+    start: float
+    low: float
+    high: float
+    learned_from: int
+    """How many earlier waits the interval rests on; the fewer, the less it is worth."""
+
+
 class ExplainOut(Out, frozen=True):
     """Why a job does not run."""
 
@@ -201,7 +211,8 @@ class ExplainOut(Out, frozen=True):
     reasons: list[dict[str, Json]]
     """Each with `code`, the fields of that reason, and `detail` in words."""
     position: int | None = None
-    expected_start: dict[str, float] | None = None
+    expected_start: ExpectedOut | None = None
+    """Only while it waits for something that time brings."""
 
 
 # -- leases and workers -------------------------------------------------------------------------------------------
@@ -507,6 +518,18 @@ class CapacityOut(Out, frozen=True):
     reasons: list[str] = []
 
 
+class PredictionsOut(Out, frozen=True, omit_defaults=False):
+    """How expected starts turned out: of those `started`, how many inside, before and after their interval."""
+
+    stated: int
+    started: int
+    inside: int
+    before: int
+    after: int
+    share_inside: float | None
+    """Four fifths are meant to be inside; none before the first has started."""
+
+
 class StatusOut(Out, frozen=True):
     """One look at everything."""
 
@@ -520,6 +543,7 @@ class StatusOut(Out, frozen=True):
     workers: dict[str, int]
     policy: dict[str, Json]
     degraded: list[str] = []
+    predictions: PredictionsOut | None = None
 
 
 # -- policies -----------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import Any
 
 from headgate.cli.api import connect, part
 from headgate.cli.exits import DONE
+from headgate.cli.jobview import expected
 from headgate.cli.options import server_options
-from headgate.cli.output import age, emit, state
+from headgate.cli.output import emit, state
 
 EXAMPLES = """
 headgate explain 01JC...
@@ -39,7 +40,5 @@ def show_reasons(answer: dict[str, Any]) -> None:
             print(f"    {each['worker']}: {each['requirement']} needs {needs}, has {has}")
     if answer.get("position") is not None:
         print(f"  {answer['position']} jobs go first")
-    expected = answer.get("expected_start")
-    if expected:
-        spans = ", ".join(f"{name} in {age(seconds)}" for name, seconds in expected.items())
-        print(f"  expected start: {spans}")
+    if answer.get("expected_start"):
+        print(f"  expected start: {expected(answer['expected_start'])}")

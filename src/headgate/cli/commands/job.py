@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.cli.api import Api, connect, part
 from headgate.cli.exits import DONE, FAILED, TIMED_OUT, Failure
-from headgate.cli.jobview import ENDED, instant, logs
+from headgate.cli.jobview import ENDED, expected, instant, logs
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, field, paint, pairs, state
 
@@ -42,6 +42,8 @@ def _job(arguments: argparse.Namespace) -> int:
         emit(arguments, logs(api, arguments.id), lambda data: print(data["text"], end=""))
         return DONE
     job = _awaited(api, path, arguments) if arguments.wait else api.get(path)
+    if job["state"] == "queued":
+        job["expected_start"] = api.get(f"{path}/explain").get("expected_start")
     if arguments.get:
         print(field(job, arguments.get))
         return DONE
@@ -73,6 +75,8 @@ def _show(job: dict[str, Any]) -> None:
     run = job.get("run") or {}
     pairs([("run", " ".join(run.get("argv") or [run.get("handler") or run.get("url") or run.get("kind") or ""]))])
     pairs([(name.removesuffix("_at"), instant(job.get(name))) for name in _TIMES])
+    if job.get("expected_start"):
+        pairs([("expected start", expected(job["expected_start"]))])
     pairs([(name, job.get(name)) for name in _PLAIN])
     if job.get("result") is not None:
         pairs([("result", json.dumps(job["result"], ensure_ascii=False))])

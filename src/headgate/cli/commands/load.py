@@ -38,6 +38,8 @@ def _show(answer: dict[str, Any]) -> None:
     if "usable_units" in answer:
         names = ("total", "usable", "leased", "free")
         pairs([("units", ", ".join(f"{answer[f'{name}_units']} {name}" for name in names))])
+    if answer.get("gate", 0.0) - answer["busy"] >= 0.1:
+        print(f"  capacity was reckoned at {answer['gate']:.1f}; it follows a falling rating once in a while")
     for reason in answer.get("reasons", []):
         print(paint(f"  {reason}", "yellow"))
     rows = sorted(answer.get("signals", {}).items(), key=lambda pair: -(pair[1] or 0))

@@ -67,6 +67,7 @@ def _look(api: Api) -> dict[str, Any]:
     """One look at everything."""
     return {
         "status": api.get("/v2/status"),
+        "pools": api.get("/v2/pools")["pools"],
         "workers": api.get("/v2/workers")["workers"],
         "running": api.get("/v2/jobs", state="running,leased", limit=50)["jobs"],
         "waiting": api.get("/v2/jobs", state="queued,blocked", order="oldest", limit=20)["jobs"],
