@@ -1,6 +1,6 @@
 """Busy rating and usable units: the line, the table of points, the reserve, the minute."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,9 @@ from headgate.core import commands as c
 from headgate.core.capacity import rate_signal, usable_units
 from headgate.core.errors import InvalidSettings
 from headgate.core.events import CapacityChanged
-from headgate.core.settings import SIGNALS, Settings, Threshold, check_settings
+from headgate.core.job_input import Limits
+from headgate.core.settings import SIGNALS, Settings, Threshold, TimeOfDay, Window, check_settings
+from headgate.core.state import State
 from headgate.testing import Harness, job, worker
 
 
@@ -46,6 +48,9 @@ def test_a_higher_rating_never_leaves_more(one: float, other: float, total: int,
     assert 0 <= less <= more <= total
 
 
+BAD_HOUR = Window("mon", cast("Any", 1.5), 2, 0.5)
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -58,14 +63,63 @@ def test_a_higher_rating_never_leaves_more(one: float, other: float, total: int,
         ({"lease_ttl": 0}, "lease_ttl"),
         ({"fixed_busy": 11}, "fixed_busy"),
         ({"signals": {"cpu": Threshold(1, 1)}}, "signals.cpu"),
-        ({"signals": {"cpu": Threshold(float("nan"), 1)}}, "signals.cpu"),
-        ({"signals": {"cpu": Threshold(0, 1, float("inf"))}}, "signals.cpu"),
+        ({"signals": {"cpu": Threshold(float("nan"), 1)}}, "signals.cpu.low"),
+        ({"signals": {"cpu": Threshold(0, 1, float("inf"))}}, "signals.cpu.largest"),
+        ({"signals": {"cpu": Threshold(-1, 1)}}, "signals.cpu"),
+        ({"signals": {"cpu": Threshold(cast("Any", "0.5"), 1)}}, "signals.cpu.low"),
+        ({"signals": {"cpu": 0.5}}, "signals.cpu"),
+        ({"signals": {" ": Threshold(0, 1)}}, "signals. "),
+        ({"signals": [("cpu", 1)]}, "signals"),
+        ({"points": ((2, 0.5), (8, 0.9))}, "points"),
+        ({"points": ((2, "half"),)}, "points"),
+        ({"points": ((2, float("nan")),)}, "points"),
+        ({"total_units": "100"}, "total_units"),
+        ({"total_units": 1.5}, "total_units"),
+        ({"total_units": True}, "total_units"),
+        ({"total_units": 2**60}, "total_units"),
+        ({"total_units": None}, "total_units"),
+        ({"lease_ttl": float("nan")}, "lease_ttl"),
+        ({"fixed_busy": float("nan")}, "fixed_busy"),
+        ({"fixed_busy": "5"}, "fixed_busy"),
+        ({"fixed_busy": False}, "fixed_busy"),
+        ({"preemption": 1}, "preemption"),
+        ({"preempting_classes": (4,)}, "preempting_classes"),
+        ({"preemptible_classes": ("low",)}, "preemptible_classes"),
+        ({"preemptible_classes": {2, 3}}, "preemptible_classes"),
+        ({"required_sources": "host"}, "required_sources"),
+        ({"required_sources": ("",)}, "required_sources"),
+        ({"required_pools": (7,)}, "required_pools"),
+        ({"worker_silence": 0}, "worker_silence"),
+        ({"pool_degraded": -1}, "pool_degraded"),
+        ({"pool_offline": 1}, "pool_offline"),
+        ({"limits": Limits(payload=0)}, "limits.payload"),
+        ({"limits": Limits(text=cast("Any", "long"))}, "limits.text"),
+        ({"limits": Threshold(0, 1)}, "limits"),
+        ({"time_of_day": TimeOfDay(least=float("nan"))}, "time_of_day.least"),
+        (
+            {"time_of_day": TimeOfDay(windows=(Window("mon", cast("Any", 1.5), 2, 0.5),))},
+            "time_of_day.windows[0].start",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_name_their_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSettings) as caught:
         check_settings(Settings(**changes))
     assert caught.value.field == field
+
+
+def test_settings_are_told_in_words_what_was_expected() -> None:
+    with pytest.raises(InvalidSettings, match="total_units: must be a whole number, not text"):
+        State(Settings(total_units="many"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidSettings, match=r"fixed_busy: must be a number or nothing, not true or false"):
+        State(Settings(fixed_busy=True))
+
+
+def test_a_list_where_a_tuple_belongs_is_one() -> None:
+    made = check_settings(Settings(required_sources=["host", "api"], points=[[5, 1]]))  # type: ignore[arg-type]
+    assert made.required_sources == ("host", "api")
+    assert made.points == ((5.0, 1.0),)
+    assert check_settings(Settings()) == Settings()
 
 
 @pytest.mark.parametrize("name", SIGNALS)

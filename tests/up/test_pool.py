@@ -19,7 +19,7 @@ from headgate.cli import exits
 from tests.up.house import PATIENCE, QUICK, House, house, until
 
 SERVER = (*QUICK, "--workers", "0", "--set", "core.pool_degraded=3s")
-LOADED = ("--set", "core.signals.memory.low=0", "--set", "core.signals.memory.high=0.000001")
+LOADED: tuple[str, ...] = ("--set", "core.signals.memory.low=0", "--set", "core.signals.memory.high=0.000001")
 """Any memory in use at all counts as 10."""
 LOADED += ("--set", "core.signals.cpu.low=9000", "--set", "core.signals.cpu.high=10000")
 LOADED += ("--set", "core.signals.pressure_cpu.low=0.999", "--set", "core.signals.pressure_cpu.high=1")
@@ -133,7 +133,14 @@ def test_an_agent_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
             assert reporting.end() == 0
 
 
-def test_one_report_is_shown_and_what_is_wrong_ends_with_its_code(server: House) -> None:
+@pytest.fixture
+def patient_server(tmp_path: Path) -> Iterator[House]:
+    with house(tmp_path, *QUICK, "--workers", "0") as made:
+        yield made
+
+
+def test_one_report_is_shown_and_what_is_wrong_ends_with_its_code(patient_server: House) -> None:
+    server = patient_server
     shown = server.ask("pool", "lab", "--once", "--node", "n1", "-r", "memory=64GB")
     assert (shown["sent"], shown["node"], 0 <= shown["busy"] <= 10) == (True, "n1", True)
     assert {"cpu", "memory", "disk"} <= set(shown["signals"])

@@ -147,7 +147,7 @@ def _build(given: Mapping[Path, Given]) -> Config:
         config = _put(config, ("core", "fixed_busy"), float(config.load.rating))
     for part, check in (("core", check_settings), ("server", check_server_settings)):
         try:
-            check(getattr(config, part))
+            config = _put(config, (part,), check(getattr(config, part)))
         except InvalidSettings as error:
             raise _refused(part, error, given) from error
     return config  # type: ignore[no-any-return]  # replaced field by field
@@ -156,7 +156,8 @@ def _build(given: Mapping[Path, Given]) -> Config:
 def _refused(part: str, error: InvalidSettings, given: Mapping[Path, Given]) -> ConfigError:
     """What a part says about its settings, with the place that set them."""
     name = "load.rating" if error.field == "fixed_busy" else f"{part}.{error.field}"
-    value = given.get(tuple(name.split(".")))
+    at = tuple(name.split("."))
+    value = given.get(at) or next((one for path, one in given.items() if path[: len(at)] == at), None)
     text = f"{name if value is None else _place(value.origin, name)}: {str(error).partition(': ')[2]}"
     return ConfigError(text, problems=[text])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from itertools import pairwise
 
 import msgspec
 
+from headgate.core.conform import conform
 from headgate.core.errors import InvalidSettings
+from headgate.core.job import CLASSES
 from headgate.core.job_input import Limits
 
 
@@ -116,6 +118,9 @@ _POSITIVE = (
     "lease_ttl",
     "fair_half_life",
     "max_dependency_depth",
+    "worker_silence",
+    "pool_degraded",
+    "pool_offline",
 )
 _NOT_NEGATIVE = (
     "total_units",
@@ -161,24 +166,49 @@ def _check_time_of_day(given: TimeOfDay) -> None:
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Refuse settings that make no sense, naming the field."""
+    """Refuse settings that make no sense, naming the field; those that do come back with every value of its type."""
+    settings = conform(settings, InvalidSettings)
     for field in _POSITIVE:
         if getattr(settings, field) <= 0:
             raise InvalidSettings("must be greater than zero", field=field)
     for field in _NOT_NEGATIVE:
         if getattr(settings, field) < 0:
             raise InvalidSettings("must not be negative", field=field)
+    for field in Limits.__struct_fields__:
+        if getattr(settings.limits, field) <= 0:
+            raise InvalidSettings("must be greater than zero", field=f"limits.{field}")
+    _check_names_and_classes(settings)
+    _check_load(settings)
+    if settings.time_of_day is not None:
+        _check_time_of_day(settings.time_of_day)
+    return settings
+
+
+def _check_names_and_classes(settings: Settings) -> None:
+    for field in ("required_sources", "required_pools"):
+        if not all(name.strip() for name in getattr(settings, field)):
+            raise InvalidSettings("must not name nobody", field=field)
+    for field in ("preempting_classes", "preemptible_classes"):
+        if any(not 0 <= each < len(CLASSES) for each in getattr(settings, field)):
+            known = ", ".join(f"{place} ({name})" for place, name in enumerate(CLASSES))
+            raise InvalidSettings(f"names a class that does not exist; there are {known}", field=field)
+    if settings.pool_offline < settings.pool_degraded:
+        raise InvalidSettings("must not be shorter than pool_degraded", field="pool_offline")
+
+
+def _check_load(settings: Settings) -> None:
     busy = settings.fixed_busy
     if busy is not None and not 0 <= busy <= 10:
         raise InvalidSettings("must be between 0 and 10", field="fixed_busy")
     for name, threshold in settings.signals.items():
-        if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest < math.inf):
-            raise InvalidSettings("needs low < high <= largest, all finite", field=f"signals.{name}")
-    if settings.time_of_day is not None:
-        _check_time_of_day(settings.time_of_day)
-    rising = sorted(settings.points)
-    if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in rising):
+        low, high, largest = threshold.low, threshold.high, threshold.largest
+        if not name.strip() or not 0 <= low < high <= largest:
+            text = f"needs 0 <= low < high <= largest; they are {low:g}, {high:g} and {largest:g}"
+            raise InvalidSettings(text if name.strip() else "a signal needs a name", field=f"signals.{name}")
+    line = sorted(settings.points)
+    if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in line):
         raise InvalidSettings("needs pairs of busy 0..10 and share 0..1", field="points")
-    if len({busy for busy, _ in rising}) != len(rising):
+    if len({busy for busy, _ in line}) != len(line):
         raise InvalidSettings("names a busy value twice", field="points")
-    return settings
+    if any(left < right for (_, left), (_, right) in pairwise(line)):
+        raise InvalidSettings("leaves more at a higher rating", field="points")

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from headgate.core.conform import conform
 from headgate.core.errors import InvalidInput
 from headgate.load.cgroup import Cgroup
 from headgate.load.host import CpuProbe, memory_state
@@ -16,6 +17,7 @@ from headgate.ports import Clock
 
 MemoryPressure = Literal["none", "warning", "critical"]
 MB = 1024 * 1024
+MOST_SLOTS = 100_000
 
 
 class MonitorConfig(msgspec.Struct, frozen=True):
@@ -29,14 +31,20 @@ class MonitorConfig(msgspec.Struct, frozen=True):
 
     def check(self) -> MonitorConfig:
         """Refuse what makes no sense, naming the field."""
+        config = conform(self)
         for field in ("max_concurrent_slots", "poll_interval_ms"):
-            if getattr(self, field) < 1:
+            if getattr(config, field) < 1:
                 raise InvalidInput("must be at least 1", field=field)
-        if self.memory_per_slot_mb < 0:
+        if config.max_concurrent_slots > MOST_SLOTS:
+            raise InvalidInput(f"must be at most {MOST_SLOTS}", field="max_concurrent_slots")
+        if config.memory_per_slot_mb < 0:
             raise InvalidInput("must not be negative", field="memory_per_slot_mb")
-        if not 0 < self.warning_threshold <= self.critical_threshold <= 1:
-            raise InvalidInput("needs 0 < warning <= critical <= 1", field="warning_threshold")
-        return self
+        for field in ("warning_threshold", "critical_threshold"):
+            if not 0 < getattr(config, field) <= 1:
+                raise InvalidInput("must be above 0 and at most 1", field=field)
+        if config.warning_threshold > config.critical_threshold:
+            raise InvalidInput("must not be above critical_threshold", field="warning_threshold")
+        return config
 
 
 class HealthReport(msgspec.Struct, frozen=True, rename="camel"):

@@ -6,6 +6,7 @@ import ipaddress
 
 import msgspec
 
+from headgate.core.conform import conform
 from headgate.core.errors import InvalidSettings
 
 DEFAULT_PORT = 8420
@@ -54,6 +55,7 @@ def is_loopback(host: str) -> bool:
 
 def check_server_settings(settings: ServerSettings) -> ServerSettings:
     """Refuse what would leave the door open, or makes no sense."""
+    settings = conform(settings, InvalidSettings)
     if not settings.auth and not is_loopback(settings.host):
         raise InvalidSettings(f"serving {settings.host} without authentication is refused", field="auth")
     if not 0 <= settings.port <= 65_535:

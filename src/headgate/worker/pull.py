@@ -17,6 +17,7 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.actions import Reason, Stagger
+from headgate.core.conform import conform
 from headgate.core.errors import HeadgateError, InvalidInput, QueueFull
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
@@ -42,12 +43,13 @@ class PullConfig(msgspec.Struct, frozen=True):
 
     def check(self) -> PullConfig:
         """Refuse what makes no sense, naming the field."""
-        if self.poll_interval_ms < 1:
+        config = conform(self)
+        if config.poll_interval_ms < 1:
             raise InvalidInput("must be at least 1", field="poll_interval_ms")
         for field in ("stagger_delay_ms", "max_queue_depth"):
-            if getattr(self, field) < 0:
+            if getattr(config, field) < 0:
                 raise InvalidInput("must not be negative", field=field)
-        return self
+        return config
 
 
 class StateMachine(Protocol):
