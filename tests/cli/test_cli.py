@@ -26,6 +26,7 @@ CONTRACT = {
         "retry",
         "leases",
         "workers",
+        "pool",
         "pools",
         "tenants",
         "top",
@@ -83,10 +84,19 @@ def test_where_nobody_serves_the_address_and_the_remedy_are_named(tmp_path: Path
     assert done.stderr == "headgate jobs: nobody answers at http://127.0.0.1:1 (Connection refused)\n"
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "localhost:8420", ""])
-def test_what_is_no_address_is_refused(tmp_path: Path, url: str) -> None:
-    done = headgate("jobs", "--url", url or "http://", cwd=tmp_path)
-    assert (done.returncode, "is not an address" in done.stderr) == (exits.USAGE, True)
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://x", "is not the address of a server, such as http://127.0.0.1:8420"),
+        ("http://", "is not the address of a server"),
+        ("http://host:99999", "Port out of range"),
+        ("localhost:8420", "did you mean 'http://localhost:8420'?"),
+        ("http://127.0.0.1:8420/#token=hg_x", "the token is said apart from it"),
+    ],
+)
+def test_what_is_no_address_is_refused(tmp_path: Path, url: str, said: str) -> None:
+    done = headgate("jobs", "--url", url, cwd=tmp_path)
+    assert (done.returncode, said in done.stderr) == (exits.USAGE, True), done.stderr
 
 
 def test_a_job_needs_something_to_run(tmp_path: Path) -> None:

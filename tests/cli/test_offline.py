@@ -109,7 +109,7 @@ def test_bash_completes_commands_actions_and_options(tmp_path: Path) -> None:
     ask() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _headgate; echo "${{COMPREPLY[*]}}"; }}
     ask headgate po; ask headgate policy ro; ask headgate policy deploy --sh; ask headgate jobs --ten"""
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["pools policy", "rollback", "--shadow", "--tenant"]
+    assert done.stdout.splitlines() == ["pool pools policy", "rollback", "--shadow", "--tenant"]
 
 
 def test_the_load_of_this_machine_can_be_seen_without_a_server() -> None:

@@ -357,7 +357,7 @@ PLAIN_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "rank": st.integers(-5, 5),
     "priority": st.sampled_from(["high", "batch", 1, 5]),
     "resources": st.dictionaries(st.sampled_from(["cpu", "memory"]), st.floats(0, 100) | st.just("8GB")),
-    "timeout": st.floats(0, 1e6),
+    "timeout": st.floats(0.001, 1e6),
     "labels": st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x"])),
     "payload": st.recursive(st.none() | st.integers(0, 9), lambda inner: st.lists(inner, max_size=3), max_leaves=5),
     "retry": st.integers(1, 1_000),
@@ -378,3 +378,17 @@ def test_one_wrong_field_among_good_ones_is_the_one_that_is_named(good: dict[str
     answer = parsed({**good, field: value})
     if isinstance(answer, InvalidJob):
         assert answer.field.startswith((field[:64], "deadline"))
+
+
+@pytest.mark.parametrize("value", [{1, 2}, frozenset("a"), {"a": [{1}]}, [b"x"], {"a": bytearray(b"x")}])
+@pytest.mark.parametrize("field", ["payload", "attributes"])
+def test_what_json_has_not_is_refused_and_not_turned_into_something_else(field: str, value: object) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        parse_job({field: {"deep": value}})
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("value", [0, 0.0, "0s", 1e-9])
+def test_a_timeout_of_nothing_is_refused(value: object) -> None:
+    with pytest.raises(InvalidJob, match="timeout: must be greater than zero"):
+        parse_job({"timeout": value})

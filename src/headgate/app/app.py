@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from headgate.app.opening import Home, open_home
 from headgate.app.processes import WorkerProcesses
 from headgate.app.remote import open_remote
+from headgate.client.addresses import plain_address
 from headgate.client.connection import Connection
 from headgate.client.functions import JobFunction, job_fields
 from headgate.client.hops import Inline, Threaded
@@ -54,9 +55,8 @@ class App(Calls):
     ) -> None:
         self.settings = settings
         self.handlers = Handlers()
-        self._address = os.fspath(address) if address is not None else os.environ.get("HEADGATE_URL", DEFAULT_PATH)
-        if not self._address:
-            raise InvalidInput("must not be empty", field="address")
+        said = os.environ.get("HEADGATE_URL") or DEFAULT_PATH
+        self._address = plain_address(said, "HEADGATE_URL") if address is None else plain_address(address)
         self._load = load
         self._token = token
         self._clock = SystemClock()
@@ -97,7 +97,7 @@ class App(Calls):
         """Take another address than the one in the source: for worker processes. Not once it is open."""
         if self._home is not None:
             raise InvalidInput("the app is open already", field="address")
-        self._address = address
+        self._address = plain_address(address)
 
     def _opened(self) -> Home:
         with self._lock:

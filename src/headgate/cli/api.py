@@ -41,8 +41,8 @@ class Api:
     def __init__(self, url: str, token: str | None) -> None:
         try:
             self.http = Http(url, token, chance, patience=0)
-        except InvalidInput:
-            raise Failure(exits.USAGE, f"{url!r} is not an address such as {DEFAULT_URL}") from None
+        except InvalidInput as error:
+            raise Failure(exits.USAGE, str(error)) from None
         self.url = self.http.url
         self.local = urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 

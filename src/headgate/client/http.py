@@ -9,10 +9,11 @@ import ssl
 import threading
 from collections.abc import Mapping
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
+from headgate.client.addresses import server_address
 from headgate.client.errors import ConnectionFailed, RequestRefused, from_problem
 from headgate.core.errors import HeadgateError, InvalidInput
 from headgate.ports import Chance
@@ -33,13 +34,11 @@ class Http:
     """A server's calls. Safe from several threads: each takes a connection of its own from the shelf."""
 
     def __init__(self, url: str, token: str | None, chance: Chance, *, patience: float = PATIENCE) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput(f"{url!r} is not the address of a server", field="address")
+        parts = server_address(url)
         self.url = url.rstrip("/")
-        self.token = token
+        self.token = _checked(token)
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname or "", parts.port
         self._base = parts.path.rstrip("/")
         self._chance = chance
         self._patience = patience
@@ -106,7 +105,7 @@ class Http:
             connection.request(method, self._base + path, data, {**self.headers(), **(headers or {})})
             reply = connection.getresponse()
             content = reply.read()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:  # a host name may be no name at all
             connection.close()
             if not fresh and isinstance(error, http.client.RemoteDisconnected | BrokenPipeError | ConnectionResetError):
                 return self._once(method, path, kind, data, wait, headers)  # it had been closed while on the shelf
@@ -114,7 +113,10 @@ class Http:
         self._put_back(connection, reply)
         if reply.status >= 400:
             raise _refused(reply.status, content)
-        return msgspec.json.decode(content or b"null", type=kind)
+        try:
+            return msgspec.json.decode(content or b"null", type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise RequestRefused(f"{self.url} answers, but not as a Headgate server does: {error}") from error
 
     def _take(self) -> tuple[http.client.HTTPConnection, bool]:
         with self._lock:
@@ -139,6 +141,13 @@ class _NoDelay(http.client.HTTPConnection):
     def connect(self) -> None:
         super().connect()
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _checked(token: str | None) -> str | None:
+    """A token as a header can carry it; it is not shown where it is wrong."""
+    if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
+        raise InvalidInput("must be printable ASCII without blanks", field="token")
+    return token
 
 
 def _refused(status: int, content: bytes) -> HeadgateError:

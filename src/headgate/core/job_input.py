@@ -181,6 +181,8 @@ def _strict(value: object, field: str, depth: int) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _strict(item, field, depth - 1)
+    elif isinstance(value, set | frozenset | bytes | bytearray | memoryview):  # they would come back as something else
+        raise InvalidInput(f"contains {type(value).__name__}, which JSON has not", field=field)
 
 
 def _attributes(value: object, field: str, limits: Limits) -> bytes:
@@ -304,6 +306,14 @@ def _payload(value: object, field: str, limits: Limits) -> bytes:
     return json_bytes(value, field, limits.payload, limits.depth)
 
 
+def _timeout(value: object, field: str, _: Limits) -> int:
+    """A job that may run for no time at all could only fail."""
+    span = quantities.duration(value, field)
+    if not span:
+        raise InvalidInput("must be greater than zero; leave it out for no limit", field=field)
+    return span
+
+
 Parser = Callable[[Any, str, Limits], Any]
 _RUNS: Final[dict[str, Callable[..., model.Run]]] = {
     "python": model.PythonRun,
@@ -340,7 +350,7 @@ _KIND: Final[dict[str, Parser]] = {
     "pool": _optional(text),
     "requires": pairs,
     "labels": pairs,
-    "timeout": _optional(lambda value, field, _: quantities.duration(value, field)),
+    "timeout": _optional(_timeout),
     "estimated_duration": _optional(lambda value, field, _: quantities.duration(value, field)),
     "retry": _retry,
     "checkpointable": _boolean,

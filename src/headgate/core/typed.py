@@ -41,8 +41,9 @@ def check_kind(kind: JobKind, limits: Limits) -> None:
         text(kind.type, "type", limits)
         for name, value in kind.resources:
             quantities.amount(value, f"resources.{name}")
-        for field in ("timeout", "estimated_duration"):
-            instant(getattr(kind, field), field)
+        instant(kind.estimated_duration, "estimated_duration")
+        if kind.timeout is not None:
+            whole(kind.timeout, "timeout", 1, quantities.LARGEST)
         _known_priority(kind.priority)
     except InvalidInput as error:
         raise InvalidJob(str(error).partition(": ")[2] or str(error), field=error.field) from None
