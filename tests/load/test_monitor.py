@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import msgspec
 import pytest
 
+from headgate.core import commands as c
 from headgate.core.errors import InvalidInput
+from headgate.core.settings import Settings
+from headgate.core.slots import OnRequest
 from headgate.core.verify import verify
-from headgate.load import MonitorConfig, SlotHandle
-from tests.load.world import Machine, Make
+from headgate.load import MonitorConfig, ResourceMonitor, SlotHandle
+from headgate.testing import ManualClock, SeededIds, job
+from tests.load.world import Machine, Make, engine_on
 
 
 def test_the_defaults_are_those_of_the_source_document() -> None:
@@ -162,16 +167,51 @@ def test_a_release_after_the_lease_ran_out_frees_nobody_elses_slot(make_world: M
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        (MonitorConfig(max_concurrent_slots=0), "max_concurrent_slots"),
-        (MonitorConfig(memory_per_slot_mb=-1), "memory_per_slot_mb"),
-        (MonitorConfig(warning_threshold=0.95), "warning_threshold"),
-        (MonitorConfig(poll_interval_ms=0), "poll_interval_ms"),
+        ({"max_concurrent_slots": 0}, "max_concurrent_slots"),
+        ({"max_concurrent_slots": True}, "max_concurrent_slots"),
+        ({"max_concurrent_slots": 2.0}, "max_concurrent_slots"),
+        ({"max_concurrent_slots": 10**9}, "max_concurrent_slots"),
+        ({"memory_per_slot_mb": -1}, "memory_per_slot_mb"),
+        ({"memory_per_slot_mb": "4GB"}, "memory_per_slot_mb"),
+        ({"warning_threshold": 0.95}, "warning_threshold"),
+        ({"warning_threshold": float("nan")}, "warning_threshold"),
+        ({"warning_threshold": None}, "warning_threshold"),
+        ({"critical_threshold": 1.5}, "critical_threshold"),
+        ({"critical_threshold": float("nan")}, "critical_threshold"),
+        ({"critical_threshold": "0.9"}, "critical_threshold"),
+        ({"poll_interval_ms": 0}, "poll_interval_ms"),
+        ({"poll_interval_ms": float("inf")}, "poll_interval_ms"),
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_refused_by_field(config: MonitorConfig, field: str) -> None:
+def test_a_configuration_that_makes_no_sense_is_refused_by_field(config: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        config.check()
+        MonitorConfig(**config).check()
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("name", ["", 7, "a\0b"])
+def test_a_slot_needs_the_name_of_its_work_order(make_world: Make, name: Any) -> None:
+    world = make_world()
+    with pytest.raises(InvalidInput) as refused:
+        world.monitor.acquire_slot(name)
+    assert refused.value.field == "work_order_id"
+    assert world.engine.read(lambda state: state.depth) == 0
+
+
+def test_an_engine_whose_queue_is_full_gives_no_slot_and_raises_nothing() -> None:
+    clock = ManualClock()
+    engine = engine_on(clock, Settings(fixed_busy=0, max_queue_depth=1), OnRequest())
+    engine.do(c.Submit((c.NewJob("waits", job("waits")),)))
+    monitor = ResourceMonitor(engine, Machine(), clock, SeededIds(1))
+    assert monitor.acquire_slot("wo-1") is None
+    monitor.close()
+
+
+def test_what_gets_no_slot_leaves_nothing_in_the_queue(make_world: Make) -> None:
+    world = make_world(slots=1)
+    assert world.monitor.acquire_slot("wo-1") is not None
+    assert world.monitor.acquire_slot("wo-2") is None
+    assert world.engine.read(lambda state: state.depth) == 0
 
 
 def test_listening_to_an_event_that_does_not_exist_is_refused(make_world: Make) -> None:

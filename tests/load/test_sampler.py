@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate.bootstrap.engine import open_engine
 from headgate.bootstrap.load import host_sampler, pool_agent
 from headgate.core import commands as c
 from headgate.core.cluster import Gpu, WorkerSpec
@@ -17,6 +20,7 @@ from headgate.core.settings import Settings, TimeOfDay
 from headgate.core.week import HOUR, PROFILE, WeekLearner, decode_week, hour_of_week
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.errors import EngineUnreachable
+from headgate.engine.member import Member
 from headgate.engine.questions import Explain, GetStatus
 from headgate.engine.writer import Writer
 from headgate.load import PoolAgent, Sampler
@@ -183,10 +187,27 @@ def test_the_week_is_learned_from_the_samples_and_kept_in_the_engine(clock: Manu
 
 def test_the_sampler_of_this_machine_is_wired_with_all_its_probes(clock: ManualClock) -> None:
     engine = engine_on(clock, Settings(time_of_day=TimeOfDay()))
-    sampler = host_sampler(engine)
+    sampler = host_sampler(engine, engine.writer.settings, clock)
     signals = sampler.sample().signals
     assert {"cpu", "memory", "disk", "api_latency", "api_inflight", "api_errors"} <= set(signals)
     sampler.stop()
+
+
+def test_the_sampler_of_this_machine_speaks_to_an_engine_that_another_process_could_own(
+    clock: ManualClock, tmp_path: Path
+) -> None:
+    settings, path = Settings(time_of_day=TimeOfDay(), poll=10_000), str(tmp_path / "shared.db")
+    with contextlib.ExitStack() as stack:
+        owner, guest = open_engine(path, settings), open_engine(path, settings)
+        stack.callback(owner.stop)
+        stack.callback(guest.stop)
+        assert isinstance(guest, Member)
+        assert not guest.owner
+        sampler = host_sampler(guest, settings, clock)
+        stack.callback(sampler.stop)
+        assert sampler.hand_in(guest) is not None
+        assert sampler.problem is None
+        assert "cpu" in owner.ask(GetStatus()).signals
 
 
 # -- pools --------------------------------------------------------------------------------------------------------

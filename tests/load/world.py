@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from headgate.bootstrap.load import OnRequest, slot_settings
 from headgate.core import commands as c
 from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings
+from headgate.core.slots import OnRequest, slot_settings
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.load.health import MB, MonitorConfig
 from headgate.load.monitor import ResourceMonitor
 from headgate.stores.memory import MemoryStore
 from headgate.testing import ManualClock, SeededChance, SeededIds
-from headgate.worker.pull import PullConfig, PullScheduler
+from headgate.worker.pull import PullScheduler
+from headgate.worker.work_orders import PullConfig
 
 
 class Machine:
@@ -47,7 +48,8 @@ class World:
     def __init__(self, monitor: MonitorConfig, pull: PullConfig) -> None:
         self.clock = ManualClock()
         self.machine = Machine()
-        self.engine = engine_on(self.clock, slot_settings(monitor, pull), OnRequest())
+        settings = slot_settings(monitor.max_concurrent_slots, pull.stagger_delay_ms)
+        self.engine = engine_on(self.clock, settings, OnRequest())
         ids = SeededIds(1)
         self.monitor = ResourceMonitor(self.engine, self.machine, self.clock, ids, monitor)
         self.spawned: list[Callable[[], None]] = []
@@ -88,5 +90,4 @@ def worlds() -> Iterator[Make]:
 
     yield make
     for world in made:
-        world.scheduler.stop()
-        world.monitor.stop()
+        world.scheduler.close(within=0)

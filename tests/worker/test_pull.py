@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from headgate.bootstrap.load import pull_scheduler
+from headgate.bootstrap.load import pull_scheduler, resource_monitor
 from headgate.core.errors import InvalidInput
 from headgate.core.verify import verify
+from headgate.engine.errors import EngineStopped
 from headgate.load import MonitorConfig
-from headgate.worker import PullConfig, WorkOrder
+from headgate.testing import SeededIds
+from headgate.worker import PullConfig, PullScheduler, WorkOrder
 from tests.load.world import Make, worlds
 
 
@@ -147,9 +149,85 @@ def test_nothing_is_claimed_before_start_or_after_stop(make_world: Make) -> None
     assert stats.resource_health.active_slots == 1
 
 
-def test_a_priority_that_is_no_number_is_refused_by_field(make_world: Make) -> None:
-    with pytest.raises(InvalidInput, match="priority"):
-        make_world().scheduler.enqueue(WorkOrder("wo-1", priority="high"))  # type: ignore[arg-type]
+ODD: list[tuple[Any, str]] = [
+    (WorkOrder("wo-1", priority=cast("Any", "high")), "priority"),
+    (WorkOrder("wo-1", priority=True), "priority"),
+    (WorkOrder("wo-1", priority=cast("Any", 1.5)), "priority"),
+    (WorkOrder("wo-1", priority=2**70), "priority"),
+    (WorkOrder(""), "id"),
+    (WorkOrder(cast("Any", 7)), "id"),
+    (WorkOrder("a\nb"), "id"),
+    (WorkOrder("wo-1", submitted_at=-1), "submitted_at"),
+    ("wo-1", "work_order"),
+    ({"id": "wo-1"}, "work_order"),
+]
+
+
+@pytest.mark.parametrize(("order", "field"), ODD)
+def test_a_work_order_that_makes_no_sense_is_refused_by_field_and_leaves_no_ghost(
+    make_world: Make, order: Any, field: str
+) -> None:
+    world = make_world()
+    with pytest.raises(InvalidInput) as refused:
+        world.scheduler.enqueue(order)
+    assert refused.value.field == field
+    assert world.scheduler.get_queued_work_orders() == ()
+    assert world.scheduler._orders == {}
+
+
+def test_an_engine_that_fails_leaves_no_ghost_order(make_world: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+
+    def broken(_: object) -> None:
+        raise EngineStopped("the disk is full")
+
+    monkeypatch.setattr(world.scheduler._engine, "do", broken)
+    with pytest.raises(EngineStopped):
+        world.scheduler.enqueue(WorkOrder("wo-1"))
+    assert world.scheduler._orders == {}
+    monkeypatch.undo()
+    assert world.scheduler.enqueue(WorkOrder("wo-1"))
+    assert world.scheduler.get_queue_depth() == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"poll_interval_ms": 0}, "poll_interval_ms"),
+        ({"poll_interval_ms": float("nan")}, "poll_interval_ms"),
+        ({"poll_interval_ms": "1000"}, "poll_interval_ms"),
+        ({"stagger_delay_ms": -1}, "stagger_delay_ms"),
+        ({"stagger_delay_ms": 0.5}, "stagger_delay_ms"),
+        ({"max_queue_depth": True}, "max_queue_depth"),
+        ({"max_queue_depth": -1}, "max_queue_depth"),
+        ({"max_queue_depth": 2**60}, "max_queue_depth"),
+        ({"priority_enabled": 1}, "priority_enabled"),
+        ({"priority_enabled": "yes"}, "priority_enabled"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused_by_field(config: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        pull_scheduler(scheduler=PullConfig(**config))
+    assert refused.value.field == field
+
+
+def test_a_full_queue_keeps_nobody_from_taking_a_slot_by_hand(make_world: Make) -> None:
+    world = make_world(slots=2, max_queue_depth=1)
+    assert world.scheduler.enqueue(WorkOrder("wo-1"))
+    assert not world.scheduler.enqueue(WorkOrder("wo-2"))
+    assert world.monitor.acquire_slot("by-hand") is not None
+    assert world.scheduler.get_queue_depth() == 1
+
+
+def test_two_schedulers_on_one_engine_do_not_wait_for_each_other_s_orders(make_world: Make) -> None:
+    world = make_world(slots=2)
+    other = PullScheduler(world.monitor, world.engine, world.clock, SeededIds(9), PullConfig(), world.spawned.append)
+    assert other.enqueue(WorkOrder("theirs"))
+    world.scheduler.set_execution_handler(idle)
+    world.scheduler.enqueue(WorkOrder("mine"))
+    world.scheduler.start(thread=False)
+    assert claimed(world) == ["mine"]
+    assert other.get_queue_depth() == 1
 
 
 # -- stagger and memory -------------------------------------------------------------------------------------------
@@ -234,6 +312,25 @@ def test_a_handler_that_raises_gives_its_slot_back(make_world: Make) -> None:
     assert world.monitor.leaks == []
 
 
+def test_an_order_for_which_there_is_no_thread_goes_back_to_the_head(make_world: Make) -> None:
+    world = make_world(slots=2)
+    world.scheduler.set_execution_handler(idle)
+    for name in ("wo-1", "wo-2"):
+        world.scheduler.enqueue(WorkOrder(name))
+    threads = world.scheduler._spawn
+
+    def none_left(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    world.scheduler._spawn = none_left
+    world.scheduler.start(thread=False)
+    assert world.monitor.get_available_slots() == 2
+    assert [order.id for order in world.scheduler.get_queued_work_orders()] == ["wo-1", "wo-2"]
+    world.scheduler._spawn = threads
+    assert world.scheduler.poll() == 2
+    verify(world.engine.writer.state)
+
+
 def test_slots_are_renewed_while_the_handler_works_and_leak_when_it_forgets_them(make_world: Make) -> None:
     world = make_world(slots=1)
     world.scheduler.set_execution_handler(idle)
@@ -271,11 +368,88 @@ def test_threads_and_coroutines_run_real_work_orders_by_themselves() -> None:
     for number in range(5):
         assert scheduler.enqueue(WorkOrder(f"wo-{number}"))
     assert all_done.wait(20)
-    scheduler.stop()
-    monitor.stop()
+    scheduler.close()
     assert sorted(done) == [f"wo-{number}" for number in range(5)]
     assert max(most) <= 2
-    monitor.engine.stop()
+
+
+def test_closing_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    started = threading.Event()
+    with pull_scheduler(MonitorConfig(memory_per_slot_mb=1), PullConfig(stagger_delay_ms=0)) as scheduler:
+        monitor: Any = scheduler.monitor
+
+        def handler(_: WorkOrder, slot: Any) -> None:
+            started.set()
+            monitor.release_slot(slot)
+
+        scheduler.set_execution_handler(handler)
+        monitor.start()
+        scheduler.start()
+        assert scheduler.enqueue(WorkOrder("wo-1"))
+        assert started.wait(20)
+        assert set(threading.enumerate()) > before
+    left = [thread for thread in set(threading.enumerate()) - before if thread.name != "headgate-work-order"]
+    assert left == [], "the handler's own thread may be on its last line"
+    scheduler.close()
+
+
+def test_closing_a_monitor_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    monitor = resource_monitor(MonitorConfig(memory_per_slot_mb=1))
+    monitor.start()
+    held = monitor.acquire_slot("wo-1")
+    assert held is not None
+    monitor.close()
+    assert set(threading.enumerate()) <= before
+    monitor.close()
+
+
+def test_closing_waits_for_the_handlers_that_are_at_work() -> None:
+    scheduler = pull_scheduler(MonitorConfig(memory_per_slot_mb=1), PullConfig(stagger_delay_ms=0))
+    monitor: Any = scheduler.monitor
+    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def handler(_: WorkOrder, slot: Any) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        monitor.release_slot(slot)
+        done.set()
+
+    scheduler.set_execution_handler(handler)
+    scheduler.start()
+    assert scheduler.enqueue(WorkOrder("wo-1"))
+    assert begun.wait(20)
+    closing = threading.Thread(target=scheduler.close)
+    closing.start()
+    go_on.set()
+    closing.join(20)
+    assert not closing.is_alive()
+    assert done.is_set(), "its slot was released on an engine that still served"
+
+
+def test_starting_again_while_a_handler_is_at_work_makes_no_second_loop() -> None:
+    scheduler = pull_scheduler(MonitorConfig(memory_per_slot_mb=1), PullConfig(stagger_delay_ms=0))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def handler(_: WorkOrder, slot: Any) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        scheduler.monitor.give_back(slot)
+
+    scheduler.set_execution_handler(handler)
+    scheduler.start()
+    scheduler.enqueue(WorkOrder("wo-1"))
+    assert begun.wait(20)
+    loop = scheduler._thread
+    scheduler.stop()
+    scheduler.start()
+    assert scheduler._thread is loop
+    scheduler.stop()
+    go_on.set()
+    scheduler.close()
+    assert loop is not None
+    assert not loop.is_alive()
 
 
 def test_a_loop_outlives_an_engine_that_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
@@ -290,5 +464,5 @@ def test_a_loop_outlives_an_engine_that_cannot_be_asked(caplog: pytest.LogCaptur
         scheduler._wake.set()
         while not [record for record in caplog.records if record.name == "headgate.worker.pull"]:
             seen.wait(0.01)
-        scheduler.stop()
+        scheduler.close()
     assert "the next poll tries again" in caplog.text

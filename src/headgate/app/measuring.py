@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from headgate.bootstrap.load import host_sampler
 from headgate.core import commands as c
 from headgate.core.settings import Settings
 from headgate.engine.local import Face
 from headgate.engine.member import Member
-from headgate.load.api import RECORDER
-from headgate.load.detect import host_probes
-from headgate.load.sampler import Sampler
 from headgate.ports import Clock
 
 R = TypeVar("R")
@@ -21,7 +19,7 @@ class Measuring:
 
     def __init__(self, face: Face, settings: Settings, clock: Clock) -> None:
         self._face = face
-        self._sampler = Sampler([*host_probes(clock), RECORDER], clock, poll=settings.poll)
+        self._sampler = host_sampler(face, settings, clock)
 
     def start(self) -> None:
         """Begin, in a thread of its own."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headgate.core.actions import Action
 from headgate.core.cluster import Gpu
 from headgate.core.quantities import resources as amounts
 from headgate.core.settings import Settings
-from headgate.core.state import State
+from headgate.core.slots import OnRequest, slot_settings
 from headgate.core.week import PROFILE, WeekLearner, decode_week
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.errors import EngineStopped
+from headgate.engine.local import Face
+from headgate.engine.questions import GetDocuments, GetStatus
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.load.api import RECORDER
@@ -24,41 +25,21 @@ from headgate.load.middleware import WsgiApp, WsgiLoad
 from headgate.load.monitor import ResourceMonitor
 from headgate.load.pool_agent import PoolAgent
 from headgate.load.sampler import Sampler
-from headgate.ports import Clock, Retention
+from headgate.ports import Clock, Ids, Retention
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
-from headgate.worker.pull import PullConfig, PullScheduler
+from headgate.worker.pull import PullScheduler
+from headgate.worker.work_orders import PullConfig
 
 _KEEP = 3_600_000
 """Milliseconds for which an engine in memory remembers what has ended."""
 _TIDY = 60_000
 
 
-class OnRequest:
-    """The policy of an engine that starts nothing by itself: whoever pulls proposes."""
-
-    def propose(self, state: State, now: int) -> list[Action]:  # noqa: ARG002 - the shape of every policy
-        """Nothing."""
-        return []
-
-
-def slot_settings(monitor: MonitorConfig, pull: PullConfig) -> Settings:
-    """The rules of the core that slots and a pull scheduler amount to."""
-    return Settings(
-        total_units=monitor.max_concurrent_slots,
-        fixed_busy=0.0,
-        stagger=pull.stagger_delay_ms,
-        max_queue_depth=pull.max_queue_depth,
-        ageing=0,
-        preemption=False,
-        retain_finished=100,
-    )
-
-
-def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> SharedEngine:
-    """An engine in memory for slots and work orders, running."""
-    store = MemoryStore()
-    engine = SharedEngine(Writer(store, OnRequest(), SystemChance(), slot_settings(monitor, pull)), clock).start()
+def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> tuple[SharedEngine, Callable[[], None]]:
+    """An engine in memory for slots and work orders, running, and how to end it."""
+    store, settings = MemoryStore(), slot_settings(monitor.max_concurrent_slots, pull.stagger_delay_ms)
+    engine = SharedEngine(Writer(store, OnRequest(), SystemChance(), settings), clock).start()
     keep, tidying = Retention(jobs=_KEEP, journal=_KEEP), Repeating("headgate-tidy", _TIDY, _TIDY)
 
     def tidy() -> None:
@@ -67,46 +48,67 @@ def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> Share
         except EngineStopped:
             tidying.stop()
 
+    def end() -> None:
+        tidying.stop()
+        engine.stop()
+
     tidying.start(tidy)
-    return engine
+    return engine, end
 
 
 def resource_monitor(config: MonitorConfig | None = None) -> ResourceMonitor:
-    """A resource monitor with an engine of its own; `start` it to have it look at the machine.
+    """A resource monitor with an engine of its own: `start` it to have it look at the machine, `close` it at the end.
 
     Slots are given as they are asked for: only a pull scheduler staggers its starts.
     """
-    scheduler = pull_scheduler(config, PullConfig(stagger_delay_ms=0))
-    return scheduler.monitor  # type: ignore[return-value]  # the monitor that was put in
+    slots, clock = (config or MonitorConfig()).check(), SystemClock()
+    engine, end = slot_engine(slots, PullConfig(stagger_delay_ms=0), clock)
+    return _monitor(engine, slots, clock, SystemIds(clock, SystemChance()), end)
 
 
 def pull_scheduler(monitor: MonitorConfig | None = None, scheduler: PullConfig | None = None) -> PullScheduler:
-    """A pull scheduler with its resource monitor (`.monitor`), on one engine in memory."""
+    """A pull scheduler with its resource monitor (`.monitor`), on one engine in memory; `close` it at the end."""
     slots, pull = (monitor or MonitorConfig()).check(), (scheduler or PullConfig()).check()
     clock = SystemClock()
-    ids, engine = SystemIds(clock, SystemChance()), slot_engine(slots, pull, clock)
-    watched = ResourceMonitor(engine, HealthProbe(clock, Cgroup()), clock, ids, slots)
-    return PullScheduler(watched, engine, clock, ids, pull)
+    engine, end = slot_engine(slots, pull, clock)
+    ids = SystemIds(clock, SystemChance())
+    return PullScheduler(_monitor(engine, slots, clock, ids, end), engine, clock, ids, pull)
 
 
-def host_sampler(engine: SharedEngine | AsyncEngine, *, disk: str = "/", applications: bool = True) -> Sampler:
-    """A sampler of this machine for an engine; `start(engine)` it. It learns the week where the settings ask for it."""
-    settings, clock = engine.writer.settings, engine.clock
+def _monitor(
+    engine: SharedEngine, slots: MonitorConfig, clock: Clock, ids: Ids, end: Callable[[], None]
+) -> ResourceMonitor:
+    return ResourceMonitor(engine, HealthProbe(clock, Cgroup()), clock, ids, slots, end)
+
+
+def host_sampler(
+    engine: Face | AsyncEngine, settings: Settings, clock: Clock, *, disk: str = "/", applications: bool = True
+) -> Sampler:
+    """A sampler of this machine for an engine, wherever that lives; `start(engine)` it.
+
+    It learns the week where the settings ask for it.
+    """
     probes = host_probes(clock, disk=disk, gpus=_gpus())
     if applications:
         probes.append(RECORDER)
     learner = None
     if settings.time_of_day is not None and settings.time_of_day.learn:
-        week = decode_week(engine.read(lambda state: state.documents.get(PROFILE)))
-        learner = WeekLearner(week, settings.time_of_day.utc_offset)
-    held = max(1, settings.total_units)
-    return Sampler(
-        probes,
-        clock,
-        poll=settings.poll,
-        learner=learner,
-        held=lambda: engine.read(lambda state: state.leased_units) / held,
-    )
+        learner = WeekLearner(decode_week(_profile(engine)), settings.time_of_day.utc_offset)
+    units = max(1, settings.total_units)
+    return Sampler(probes, clock, poll=settings.poll, learner=learner, held=lambda: _leased(engine) / units)
+
+
+def _profile(engine: Face | AsyncEngine) -> bytes | None:
+    if isinstance(engine, AsyncEngine):
+        return engine.read(lambda state: state.documents.get(PROFILE))
+    kind, id_ = PROFILE
+    return engine.ask(GetDocuments(kind)).get(id_)
+
+
+def _leased(engine: Face | AsyncEngine) -> int:
+    if isinstance(engine, AsyncEngine):
+        return engine.read(lambda state: state.leased_units)
+    return engine.ask(GetStatus()).leased_units
 
 
 def pool_agent(

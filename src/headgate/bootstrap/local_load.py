@@ -15,7 +15,7 @@ from headgate.stores.memory import MemoryStore
 def measure_here() -> dict[str, Any]:
     """The rating of this machine with its signals, as a server here would have it."""
     engine = start_engine(MemoryStore())
-    sampler = host_sampler(engine, applications=False)
+    sampler = host_sampler(engine, engine.writer.settings, engine.clock, applications=False)
     try:
         sampler.sample()
         pause(WARM_UP / 1000)  # most signals are rates: they need two readings

@@ -112,7 +112,8 @@ async def _admit_workers(engine: AsyncEngine) -> str:
 
 @contextlib.asynccontextmanager
 async def _sampling(engine: AsyncEngine, config: Config) -> AsyncIterator[None]:
-    sampler = host_sampler(engine, disk=config.load.disk, applications=config.load.applications)
+    load = config.load
+    sampler = host_sampler(engine, config.core, engine.clock, disk=load.disk, applications=load.applications)
     task = asyncio.get_running_loop().create_task(sampler.run_async(engine), name="headgate-sampler")
     try:
         yield

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.core.errors import InvalidInput
 
 Listener = Callable[..., Any]
 
 
+class Log(Protocol):
+    """Where failures are written down: a logger, handed in."""
+
+    def error(self, message: str, /, *details: object, exc_info: Exception) -> None:
+        """Write down what failed."""
+        ...
+
+
 class Notifier:
     """Calls listeners by the name of the event, in the order in which they came."""
 
-    def __init__(self, events: tuple[str, ...], report: Callable[[str, Exception], None]) -> None:
+    def __init__(self, events: tuple[str, ...], log: Log) -> None:
         self._listeners: dict[str, list[Listener]] = {event: [] for event in events}
-        self._report = report
+        self._log = log
 
     def on(self, event: str, listener: Listener) -> None:
         """Listen to an event."""
@@ -33,7 +41,7 @@ class Notifier:
             try:
                 listener(*details)
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the work goes on
-                self._report(event, error)
+                self._log.error("a listener to %s failed", event, exc_info=error)
 
     def _of(self, event: str) -> list[Listener]:
         if event not in self._listeners:

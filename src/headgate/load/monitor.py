@@ -16,9 +16,10 @@ import msgspec
 from headgate.core import commands as c
 from headgate.core.actions import AnyReason, Dispatch
 from headgate.core.cluster import PoolReport, WorkerSpec
-from headgate.core.errors import HeadgateError, NotFound, StaleLease
+from headgate.core.errors import HeadgateError, NotFound, Refused, StaleLease
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
+from headgate.core.job_input import LIMITS, text
 from headgate.core.notify import Listener, Notifier
 from headgate.core.state import State
 from headgate.load.health import HealthReport, MemoryPressure, MonitorConfig, health_report
@@ -57,7 +58,13 @@ class ResourceMonitor:
     """Watches the machine and hands out slots. Safe to use from several threads."""
 
     def __init__(
-        self, engine: Engine, probe: Probe, clock: Clock, ids: Ids, config: MonitorConfig | None = None
+        self,
+        engine: Engine,
+        probe: Probe,
+        clock: Clock,
+        ids: Ids,
+        config: MonitorConfig | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.config = (config or MonitorConfig()).check()
         self.engine = engine
@@ -68,12 +75,13 @@ class ResourceMonitor:
         self._probe = Probes([probe], min(LIMIT, self.config.poll_interval_ms))
         self._clock = clock
         self._ids = ids
-        self._notifier = Notifier(EVENTS, _report_listener)
+        self._notifier = Notifier(EVENTS, _log)
         self._lock = threading.RLock()
         self._tokens: dict[str, tuple[SlotHandle, int]] = {}
         self._last: HealthReport | None = None
         self._pressure: MemoryPressure = "none"
         self._repeating = Repeating("headgate-monitor", self.config.poll_interval_ms)
+        self._on_close = on_close
         engine.do(c.RegisterWorker(WorkerSpec(WORKER, POOL, slots=self.config.max_concurrent_slots)))
 
     # -- life and events ------------------------------------------------------------------------------------------
@@ -85,6 +93,14 @@ class ResourceMonitor:
     def stop(self) -> None:
         """Look no more; slots that are out stay out until they are released or their lease runs out."""
         self._repeating.stop()
+
+    def close(self) -> None:
+        """Stop for good and let go of the probe's thread, and of the engine where it is the monitor's own."""
+        self.stop()
+        self._probe.close()
+        closing, self._on_close = self._on_close, None
+        if closing is not None:
+            closing()
 
     def on(self, event: str, listener: Listener) -> None:
         """Listen to `slot-available`, `memory-pressure`, `health-changed` or `slot-leaked`."""
@@ -126,13 +142,27 @@ class ResourceMonitor:
         Whoever holds it longer than the lease lasts calls `renew_slot` in time.
         """
         job_id = self._ids.new()
-        self.engine.do(c.Submit((c.NewJob(job_id, JobSpec(JobKind(type="slot"), work_order_id)),)))
-        slot = self.claim(job_id, work_order_id)
+        text(work_order_id, "work_order_id", LIMITS)
+        try:
+            self.engine.do(c.Submit((c.NewJob(job_id, JobSpec(JobKind(type="slot"), work_order_id)),)))
+        except Refused as full:
+            _log.info("no slot for work order %s: %s", work_order_id, full)
+            return None
+        slot = self._claim_or_cancel(job_id, work_order_id)
         if isinstance(slot, SlotHandle):
             return slot
-        self.engine.do(c.Cancel(job_id, "no slot"))
         _log.info("no slot for work order %s: %s", work_order_id, slot.detail())
         return None
+
+    def _claim_or_cancel(self, job_id: str, work_order_id: str) -> SlotHandle | AnyReason:
+        """What gets no slot at once does not stay behind in the queue, whatever went wrong."""
+        slot: SlotHandle | AnyReason | None = None
+        try:
+            slot = self.claim(job_id, work_order_id)
+            return slot
+        finally:
+            if not isinstance(slot, SlotHandle):
+                self.engine.do(c.Cancel(job_id, "no slot"))
 
     def claim(self, job_id: str, work_order_id: str) -> SlotHandle | AnyReason:
         """A slot for a job that waits in the engine, or the core's reason why there is none now."""
@@ -238,7 +268,3 @@ def _memory_words(report: HealthReport, config: MonitorConfig) -> str:
     if report.memory_pressure == "critical":
         return "memory pressure is critical"
     return f"{report.memory_available_mb} MB of memory are available, a slot needs {config.memory_per_slot_mb} MB"
-
-
-def _report_listener(event: str, error: Exception) -> None:
-    _log.error("a listener to %s failed", event, exc_info=error)

@@ -112,6 +112,8 @@ class Guarded:
         """Ask no more. A probe that hangs is left behind; its thread does not keep the process alive."""
         self._closed = True
         self._wanted.set()
+        if self._thread is not None and not self._busy and self._thread is not threading.current_thread():
+            self._thread.join()
 
     def _serve(self) -> None:
         while True:

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.worker.context import GiveUp, JobContext, JobStopped, current_job
-    from headgate.worker.pull import PullConfig, PullScheduler, WorkOrder
+    from headgate.worker.pull import PullScheduler
     from headgate.worker.runtime import Runtime
     from headgate.worker.single_slot import SingleSlot, SlotState
+    from headgate.worker.work_orders import PullConfig, WorkOrder
 
 _HOMES = {
     "GiveUp": "context",
     "JobContext": "context",
     "JobStopped": "context",
-    "PullConfig": "pull",
+    "PullConfig": "work_orders",
     "PullScheduler": "pull",
     "Runtime": "runtime",
     "SingleSlot": "single_slot",
     "SlotState": "single_slot",
-    "WorkOrder": "pull",
+    "WorkOrder": "work_orders",
     "current_job": "context",
 }
 

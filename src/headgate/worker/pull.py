@@ -11,126 +11,30 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Self
 
 import msgspec
 
 from headgate.core import commands as c
 from headgate.core.actions import Reason, Stagger
-from headgate.core.conform import conform
-from headgate.core.errors import HeadgateError, InvalidInput, QueueFull
+from headgate.core.errors import HeadgateError, InvalidInput, QueueFull, QuotaExceeded
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.notify import Listener, Notifier
 from headgate.core.ready import order_key
 from headgate.core.state import State
 from headgate.core.states import JobState
+from headgate.core.tenants import TenantSpec
 from headgate.ports import Clock, Ids
+from headgate.worker.work_orders import Engine, Handler, PullConfig, Slot, Slots, Spawn, Stats, WorkOrder
 
-R = TypeVar("R")
 TYPE = "work-order"
+TENANT = "work-orders"
+"""On whose account work orders wait: its quota is the depth of the queue."""
 EVENTS = ("work-claimed", "queue-empty", "backpressure", "stagger-wait")
+PATIENCE = 30.0
+"""Seconds for which closing waits for handlers that are at work."""
 _log = logging.getLogger(__name__)
-
-
-class PullConfig(msgspec.Struct, frozen=True):
-    """How often to look, how far apart to start, whether priorities count, how many may wait (0: any number)."""
-
-    poll_interval_ms: int = 1_000
-    stagger_delay_ms: int = 5_000
-    priority_enabled: bool = False
-    max_queue_depth: int = 0
-
-    def check(self) -> PullConfig:
-        """Refuse what makes no sense, naming the field."""
-        config = conform(self)
-        if config.poll_interval_ms < 1:
-            raise InvalidInput("must be at least 1", field="poll_interval_ms")
-        for field in ("stagger_delay_ms", "max_queue_depth"):
-            if getattr(config, field) < 0:
-                raise InvalidInput("must not be negative", field=field)
-        return config
-
-
-class StateMachine(Protocol):
-    """What a work order may bring along: it is told when the order is claimed, and may refuse by raising."""
-
-    def claim(self, slot_id: str) -> object:
-        """The work order has a slot."""
-        ...
-
-
-class WorkOrder(msgspec.Struct, frozen=True):
-    """Something to do. A higher `priority` is more urgent, where priorities are enabled."""
-
-    id: str
-    data: Any = None
-    priority: int = 0
-    submitted_at: int | None = None
-    """Milliseconds; set when it is enqueued, unless given."""
-    state_machine: StateMachine | None = None
-
-
-class Slot(Protocol):
-    """A slot in somebody's hands."""
-
-    @property
-    def id(self) -> str:
-        """The slot's name."""
-        ...
-
-
-class Slots(Protocol):
-    """What the scheduler asks of a resource monitor."""
-
-    def claim(self, job_id: str, work_order_id: str) -> Any:
-        """A slot for a waiting job, or the core's reason why not."""
-        ...
-
-    def give_back(self, handle: Any) -> None:
-        """The work never began."""
-        ...
-
-    def fail_slot(self, handle: Any, failure: Failure) -> None:
-        """The work failed."""
-        ...
-
-    def renew_slot(self, handle: Any) -> bool:
-        """The work goes on."""
-        ...
-
-    def get_health_report(self) -> Any:
-        """Memory, CPU and slots."""
-        ...
-
-    def on(self, event: str, listener: Listener) -> None:
-        """Listen."""
-        ...
-
-
-class Engine(Protocol):
-    """What the scheduler asks of an engine: the same one that the monitor has."""
-
-    def do(self, command: c.Command[R]) -> R:
-        """Carry out a command."""
-        ...
-
-    def read(self, question: Callable[[State], R]) -> R:
-        """Ask the state something."""
-        ...
-
-
-Handler = Callable[[WorkOrder, Any], Awaitable[None] | None]
-Spawn = Callable[[Callable[[], None]], None]
-
-
-class Stats(msgspec.Struct, frozen=True, rename="camel"):
-    """One look at the scheduler; `last_claim_time` is 0 before the first claim."""
-
-    queue_depth: int
-    is_running: bool
-    last_claim_time: int
-    resource_health: Any
 
 
 class PullScheduler:
@@ -151,7 +55,7 @@ class PullScheduler:
         self._clock = clock
         self._ids = ids
         self._spawn = spawn or _in_a_thread
-        self._notifier = Notifier(EVENTS, _report_listener)
+        self._notifier = Notifier(EVENTS, _log)
         self._lock = threading.RLock()
         self._orders: dict[str, WorkOrder] = {}
         """Work orders that wait, by the id of their job."""
@@ -163,6 +67,8 @@ class PullScheduler:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._renew_every = engine.read(lambda state: state.settings.lease_ttl) / 3
+        self._idle = threading.Condition()
+        engine.do(c.SetTenant(TenantSpec(TENANT, max_queued=self.config.max_queue_depth or None)))
         monitor.on("slot-available", self._wake.set)
 
     # -- life and events ------------------------------------------------------------------------------------------
@@ -192,16 +98,35 @@ class PullScheduler:
             self.poll()
             return
         self._wake.set()
-        self._thread = threading.Thread(target=self._run, name="headgate-pull", daemon=True)
-        self._thread.start()
+        if self._thread is None or not self._thread.is_alive():  # it may still be renewing slots from before a stop
+            self._thread = threading.Thread(target=self._run, name="headgate-pull", daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """Claim nothing more. Handlers that are at work go on, and their slots stay theirs."""
         self._running = False
         self._wake.set()
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None and thread is not threading.current_thread() and not self._busy:
             thread.join()
+
+    def close(self, within: float = PATIENCE) -> None:
+        """Stop for good: wait so many seconds for handlers at work, then let go of monitor, engine and threads."""
+        self.stop()
+        with self._idle:
+            if not self._idle.wait_for(lambda: not self._busy, within):
+                _log.warning("closing while %d work orders are still at work", len(self._busy))
+        self._busy.clear()
+        self.stop()
+        self.monitor.off("slot-available", self._wake.set)
+        self.monitor.close()
+
+    def __enter__(self) -> Self:
+        """Not started yet: handlers and listeners come first."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _run(self) -> None:
         pause = min(self.config.poll_interval_ms, self._renew_every) / 1000
@@ -217,18 +142,22 @@ class PullScheduler:
 
     def enqueue(self, work_order: WorkOrder) -> bool:
         """Put a work order into the queue; false, and `backpressure` with the depth, if the queue is full."""
-        if isinstance(work_order.priority, bool) or not isinstance(work_order.priority, int):
-            raise InvalidInput("must be a whole number", field="priority")
+        if not isinstance(work_order, WorkOrder):
+            raise InvalidInput(f"must be a WorkOrder, not {type(work_order).__name__}", field="work_order")
+        work_order.check()
         if work_order.submitted_at is None:
             work_order = msgspec.structs.replace(work_order, submitted_at=self._clock.now())
         rank = work_order.priority if self.config.priority_enabled else 0
         job_id = self._ids.new()
-        self._orders[job_id] = work_order
+        kind = JobKind(type=TYPE, rank=rank, tenant=TENANT)
+        self._orders[job_id] = work_order  # before the engine knows of it: it may be claimed at once
         try:
-            self._engine.do(c.Submit((c.NewJob(job_id, JobSpec(JobKind(type=TYPE, rank=rank), work_order.id)),)))
-        except QueueFull as full:
-            del self._orders[job_id]
-            self._notifier.emit("backpressure", full.depth)
+            self._engine.do(c.Submit((c.NewJob(job_id, JobSpec(kind, work_order.id)),)))
+        except BaseException as error:
+            self._orders.pop(job_id, None)
+            if not isinstance(error, QueueFull | QuotaExceeded):
+                raise
+            self._notifier.emit("backpressure", error.depth)
             return False
         self._wake.set()
         return True
@@ -280,7 +209,9 @@ class PullScheduler:
 
     def _claim_next(self) -> bool:
         job_id = self._engine.read(_first)
-        if job_id is None or job_id not in self._orders:
+        if job_id not in self._orders:  # nobody waits, or somebody else's order stands first
+            job_id = next(iter(self._waiting()), None)
+        if job_id is None:
             self._notifier.emit("queue-empty")
             return False
         if self._handler is None:
@@ -311,7 +242,14 @@ class PullScheduler:
         del self._orders[job_id]
         self._busy[slot.id] = slot
         self._notifier.emit("work-claimed", order, slot)
-        self._spawn(lambda: self._execute(order, slot, handler))
+        try:
+            self._spawn(lambda: self._execute(order, slot, handler))
+        except RuntimeError:  # no further thread is to be had
+            _log.exception("work order %s could not be started; it is back at the head of the queue", order.id)
+            self._orders[job_id] = order
+            self._done_with(slot)
+            self.monitor.give_back(slot)
+            return False
         return True
 
     def _execute(self, order: WorkOrder, slot: Slot, handler: Handler) -> None:
@@ -321,9 +259,21 @@ class PullScheduler:
                 asyncio.run(_finish(outcome))
         except Exception as error:  # noqa: BLE001 - whatever the handler raises is the end of its work order
             _log.exception("the handler of work order %s failed", order.id)
-            self.monitor.fail_slot(slot, Failure(type(error).__name__, str(error)[:1_000]))
+            self._fail(slot, Failure(type(error).__name__, str(error)[:1_000]))
         finally:
-            self._busy.pop(slot.id, None)
+            self._done_with(slot)
+
+    def _fail(self, slot: Slot, failure: Failure) -> None:
+        try:
+            self.monitor.fail_slot(slot, failure)
+        except HeadgateError:
+            _log.exception("slot %s could not be given back; it comes back when its lease runs out", slot.id)
+
+    def _done_with(self, slot: Slot) -> None:
+        self._busy.pop(slot.id, None)
+        self._wake.set()
+        with self._idle:
+            self._idle.notify_all()
 
 
 def _first(state: State) -> str | None:
@@ -338,7 +288,3 @@ async def _finish(outcome: Awaitable[None]) -> None:
 
 def _in_a_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="headgate-work-order", daemon=True).start()
-
-
-def _report_listener(event: str, error: Exception) -> None:
-    _log.error("a listener to %s failed", event, exc_info=error)

@@ -97,7 +97,8 @@ def _check_room(state: State, fresh: list[c.NewJob]) -> None:
             continue
         if tenant.queued + count > tenant.spec.max_queued:
             text = f"tenant {name} has {tenant.queued} jobs waiting and may have {tenant.spec.max_queued}"
-            raise QuotaExceeded(text, tenant=name, limit=tenant.spec.max_queued, retry_after=RETRY_AFTER)
+            details = {"depth": tenant.queued, "limit": tenant.spec.max_queued, "retry_after": RETRY_AFTER}
+            raise QuotaExceeded(text, tenant=name, **details)
 
 
 def _check_dependencies(state: State, fresh: list[c.NewJob], finished: dict[str, JobState]) -> dict[str, int]:
