@@ -7,9 +7,9 @@ import io
 from typing import Any
 
 from headgate.bootstrap.machine import now_ms
-from headgate.cli.commands.pools import show_pools
 from headgate.cli.jobview import row
 from headgate.cli.output import paint, table
+from headgate.cli.poolview import show_pools
 
 _BAR = 30
 
