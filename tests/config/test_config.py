@@ -9,7 +9,9 @@ from headgate.config import Config, ConfigError, load_config
 from headgate.config.keys import RESERVED, known_keys
 from headgate.config.schema import DURATIONS, HIDDEN, SECONDS, SIZES
 from headgate.config.showing import as_data, as_yaml
-from headgate.core.settings import Settings
+from headgate.core import Settings, State, decide
+from headgate.core.commands import SampleLoad
+from headgate.core.settings import SIGNALS, Threshold
 from headgate.policy.deciding import PolicySettings
 from headgate.server.settings import ServerSettings
 
@@ -205,3 +207,33 @@ def test_no_two_keys_share_a_variable() -> None:
     variables = [key.variable for key in known_keys().values()]
     assert len(variables) == len(set(variables))
     assert not RESERVED & set(variables)
+
+
+# -- thresholds -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_the_thresholds_of_each_signal_are_configured_by_file_environment_and_flag(name: str, tmp_path: Path) -> None:
+    default = SIGNALS[name]
+    low, high = default.low + (default.high - default.low) / 2, default.high
+    file = tmp_path / "headgate.yaml"
+    file.write_text(f"core:\n  signals:\n    {name}: {{low: {low}}}\n", encoding="utf-8")
+    by_file = load_config(file=str(file)).config.core
+    by_environment = load_config(environment={f"HEADGATE_CORE_SIGNALS_{name.upper()}_LOW": str(low)}).config.core
+    by_flag = load_config(settings=[f"core.signals.{name}.low={low}"]).config.core
+    for core in (by_file, by_environment, by_flag):
+        assert core.signals == SIGNALS | {name: Threshold(low, high, default.largest)}
+    # what was half of the way by default counts as nothing now, and the other signals as before
+    state = State(by_file)
+    assert decide(state, SampleLoad("host", {name: low}), 0).reply == 0
+    assert decide(State(Settings()), SampleLoad("host", {name: low}), 0).reply == pytest.approx(5)
+    other = next(signal for signal in SIGNALS if signal != name)
+    assert decide(state, SampleLoad("host", {other: SIGNALS[other].high}), 1).reply == 10
+
+
+def test_a_signal_that_does_not_exist_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "headgate.yaml"
+    file.write_text("core:\n  signals:\n    memry: {low: 0.5}\n", encoding="utf-8")
+    assert "did you mean 'memory'?" in refusal(file=str(file))
+    file.write_text("core:\n  signals:\n    memory: {low: 0.99}\n", encoding="utf-8")
+    assert refusal(file=str(file)).startswith(f"{file}:3: core.signals.memory: needs 0 <= low < high")
