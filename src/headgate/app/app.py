@@ -20,7 +20,8 @@ from headgate.client.sdk import AsyncCalls, Calls
 from headgate.core.errors import InvalidInput, InvalidJob
 from headgate.core.job_input import parse_job
 from headgate.core.settings import Settings
-from headgate.system import SystemChance, SystemClock, SystemIds
+from headgate.load.middleware import AsgiApp, AsgiLoad, WsgiApp, WsgiLoad
+from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 from headgate.wire.http import WorkerIn
 from headgate.worker.executors import Executors, Isolation
 from headgate.worker.handlers import Handlers
@@ -125,6 +126,18 @@ class App(Calls):
             return JobFunction(function, known_as, checked, self.submit, self.aio.submit)
 
         return made
+
+    # -- load -----------------------------------------------------------------------------------------------------
+
+    def asgi(self, application: AsgiApp) -> AsgiLoad:
+        """An ASGI application whose requests feed the busy rating: p95 of the latency, requests in flight, errors."""
+        self._opened().report_load()
+        return AsgiLoad(application)
+
+    def wsgi(self, application: WsgiApp) -> WsgiLoad:
+        """The same for a WSGI application."""
+        self._opened().report_load()
+        return WsgiLoad(application, stopwatch)
 
     # -- workers --------------------------------------------------------------------------------------------------
 

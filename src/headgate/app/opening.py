@@ -39,6 +39,10 @@ class Home(Protocol):
         """By which other processes of this machine reach the same place."""
         ...
 
+    def report_load(self) -> None:
+        """See to it that what this process records of its requests counts."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...
@@ -72,6 +76,9 @@ class EmbeddedHome:
                 self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock", hung_up)
                 self._server.start()
             return f"{SOCKET}{self._folder.name}/engine.sock"
+
+    def report_load(self) -> None:
+        """Nothing to do: where load is measured, the owner's sampler reads what its process records."""
 
     def close(self) -> None:
         """Let go of the engine, and of the database if this process owns it."""

@@ -9,9 +9,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headgate.app.reporting import Reporting
 from headgate.client.connection import Connection
 from headgate.client.http import Http
 from headgate.client.remote import RemoteConnection
+from headgate.load.api import observe
 from headgate.ports import Chance, Clock, Ids
 from headgate.wire.http import BeatOut, WorkerIn
 from headgate.wire.stream import Word
@@ -69,6 +71,19 @@ class RemoteLink:
         self._link.close()
 
 
+class ReportingConnection(RemoteConnection):
+    """A connection that gathers requests of the application in this process and reports what they amount to."""
+
+    def __init__(self, http: Http, ids: Ids, reporting: Reporting) -> None:
+        super().__init__(http, ids, threading.Event().wait)
+        self._reporting = reporting
+
+    def observe(self, latency_s: float | None, error: bool) -> None:
+        """A request of the application has ended; it is reported with others, within seconds."""
+        observe(latency_s, error)
+        self._reporting.begin()
+
+
 class RemoteHome:
     """A server."""
 
@@ -76,7 +91,12 @@ class RemoteHome:
         self._http = http
         self._clock = clock
         self._chance = chance
-        self.connection: Connection = RemoteConnection(http, ids, threading.Event().wait)
+        self._reporting = Reporting(http, clock, f"{os.uname().nodename}-{os.getpid()}")
+        self.connection: Connection = ReportingConnection(http, ids, self._reporting)
+
+    def report_load(self) -> None:
+        """Report what the requests of this process amount to, from now on."""
+        self._reporting.begin()
 
     def link(self, worker_id: str) -> Link:
         """A link for a worker."""
@@ -89,6 +109,7 @@ class RemoteHome:
     def close(self) -> None:
         """Close the connections."""
         self.connection.close()
+        self._reporting.stop()
 
 
 def open_remote(url: str, token: str | None, clock: Clock, ids: Ids, chance: Chance) -> RemoteHome:

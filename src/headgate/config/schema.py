@@ -82,6 +82,7 @@ DURATIONS = frozenset(
         "core.recalculate",
         "core.poll",
         "core.fall_half_life",
+        "core.forget_source",
         "core.lease_ttl",
         "core.ageing",
         "core.stagger",
