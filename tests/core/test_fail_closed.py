@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.core.actions import BusyGate, Dispatch
 from headgate.core.commands import SampleLoad, WithdrawLoad
 from headgate.core.errors import InvalidInput
-from headgate.core.events import LoadSampled, decode, encode
+from headgate.core.events import CapacityChanged, LoadSampled, decode, encode
 from headgate.core.settings import Settings
 from headgate.testing import Harness, external, job, worker
 
@@ -148,3 +148,31 @@ def test_whatever_a_sample_holds_it_gets_a_rating_and_can_be_written_and_read_ba
     for name, value in signals.items():
         if value is None or isinstance(value, bool | str) or not 0 <= value <= 1e9 or name == "what":
             assert rating == 10
+
+
+def test_a_gate_shut_for_want_of_a_word_opens_with_the_word() -> None:
+    h = Harness(fixed_busy=None)
+    h.advance(1_000)  # a service ticks before its sampler has measured anything
+    assert h.state.usable_units(h.now) == 0
+    h.sample(cpu=0.1)
+    assert (h.state.load.rating, h.state.usable_units(h.now)) == (0.0, 100)
+    assert [event.cause for event in h.seen(CapacityChanged)] == ["first", "heard"]
+
+
+def test_silence_does_not_make_earlier_load_forgotten() -> None:
+    h = Harness(fixed_busy=None, fall_half_life=30_000)
+    h.sample(cpu=0.9)
+    h.advance(15_001)
+    assert h.state.usable_units(h.now) == 0
+    h.advance(14_999)
+    h.sample(cpu=0.1)
+    assert h.state.load.rating == pytest.approx(4.0, abs=0.01), "half of the eight that were measured"
+    assert h.state.usable_units(h.now) == 60
+
+
+def test_load_that_was_measured_still_has_to_prove_that_it_is_gone() -> None:
+    h = Harness(fixed_busy=None, poll=10**6)
+    h.sample(cpu=1.0)
+    h.advance(1_000)
+    h.sample(cpu=0.1)
+    assert h.state.usable_units(h.now) == 0

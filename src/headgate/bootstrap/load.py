@@ -24,7 +24,7 @@ from headgate.load.loop import Repeating
 from headgate.load.middleware import WsgiApp, WsgiLoad
 from headgate.load.monitor import ResourceMonitor
 from headgate.load.pool_agent import PoolAgent
-from headgate.load.sampler import Sampler
+from headgate.load.sampler import WARM_UP, Sampler
 from headgate.ports import Clock, Ids, Retention
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
@@ -82,11 +82,17 @@ def _monitor(
 
 
 def host_sampler(
-    engine: Face | AsyncEngine, settings: Settings, clock: Clock, *, disk: str = "/", applications: bool = True
+    engine: Face | AsyncEngine,
+    settings: Settings,
+    clock: Clock,
+    *,
+    disk: str = "/",
+    applications: bool = True,
+    warm_up: int = WARM_UP,
 ) -> Sampler:
     """A sampler of this machine for an engine, wherever that lives; `start(engine)` it.
 
-    It learns the week where the settings ask for it.
+    It learns the week where the settings ask for it. `warm_up` is how long the first sample looks.
     """
     probes = host_probes(clock, disk=disk, gpus=_gpus())
     if applications:
@@ -95,7 +101,8 @@ def host_sampler(
     if settings.time_of_day is not None and settings.time_of_day.learn:
         learner = WeekLearner(decode_week(_profile(engine)), settings.time_of_day.utc_offset)
     units = max(1, settings.total_units)
-    return Sampler(probes, clock, poll=settings.poll, learner=learner, held=lambda: _leased(engine) / units)
+    held = lambda: _leased(engine) / units  # noqa: E731 - one use
+    return Sampler(probes, clock, poll=settings.poll, warm_up=warm_up, learner=learner, held=held)
 
 
 def _profile(engine: Face | AsyncEngine) -> bytes | None:

@@ -31,6 +31,8 @@ from headgate.server.serving import Serving
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 
+_SETTLE = 2_000
+"""Milliseconds of the first look at the machine: shorter, and the start of our own workers would pass for load."""
 WORKERS = "workers of headgate up"
 """The note of the token that local workers get; a new one at every start."""
 
@@ -113,7 +115,9 @@ async def _admit_workers(engine: AsyncEngine) -> str:
 @contextlib.asynccontextmanager
 async def _sampling(engine: AsyncEngine, config: Config) -> AsyncIterator[None]:
     load = config.load
-    sampler = host_sampler(engine, config.core, engine.clock, disk=load.disk, applications=load.applications)
+    sampler = host_sampler(
+        engine, config.core, engine.clock, disk=load.disk, applications=load.applications, warm_up=_SETTLE
+    )
     task = asyncio.get_running_loop().create_task(sampler.run_async(engine), name="headgate-sampler")
     try:
         yield

@@ -101,7 +101,19 @@ class Sample:
 class Load:
     """What is known of the load: samples by source, the rating, and the capacity at the last recalculation."""
 
-    __slots__ = ("busy", "rated_at", "rating", "reasons", "recalculated_at", "samples", "signals", "usable")
+    __slots__ = (
+        "blind",
+        "busy",
+        "measured",
+        "measured_at",
+        "rated_at",
+        "rating",
+        "reasons",
+        "recalculated_at",
+        "samples",
+        "signals",
+        "usable",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self.samples: dict[str, Sample] = {}
@@ -112,6 +124,17 @@ class Load:
         self.busy = self.rating
         self.usable = usable_units(self.busy, settings)
         self.recalculated_at: int | None = None
+        self.blind = False
+        """Whether the capacity was last reckoned without a word from somebody who has to speak."""
+        self.measured = self.rating
+        self.measured_at: int | None = None
+        """The last rating that was measured. Silence counts as 10 too, but there is nothing to fall from."""
+
+    def take(self, at: int, rating: float, signals: dict[str, float], reasons: tuple[str, ...], *, blind: bool) -> None:
+        """The rating is this from now on."""
+        self.rating, self.signals, self.reasons, self.rated_at = rating, signals, reasons, at
+        if not blind:
+            self.measured, self.measured_at = rating, at
 
     def stale(self, now: int, settings: Settings) -> list[str]:
         """Sources whose word is missing or too old."""
@@ -139,7 +162,10 @@ class Load:
         return True
 
     def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
-        """The rating: the maximum of all signals, rising at once and falling with the half-life."""
+        """The rating: the maximum of all signals, rising at once and falling with the half-life.
+
+        What was 10 only because nobody spoke does not fall: the first word counts as it stands.
+        """
         if settings.fixed_busy is not None:
             return settings.fixed_busy, {}, ()
         signals: dict[str, float] = {}
@@ -159,13 +185,13 @@ class Load:
     def words(self, now: int, settings: Settings) -> tuple[str, ...]:
         """Why the gate stands where it stands: what is busiest, and whether it has yet to follow a rating that fell."""
         found = [bottleneck(self.signals.items())]
-        if self.recalculated_at is not None and self.busy - self.rating >= 0.1:
+        if self.recalculated_at is not None and self.busy - self.rating >= 0.1 and not self.blind:
             left = max(0, self.recalculated_at + settings.recalculate - now) / 1000
             found.append(f"capacity was reckoned at {self.busy:.1f} and will be again in {left:.0f} s")
         return (*self.reasons, *(text for text in found if text))
 
     def _fall(self, fresh: float, now: int, half_life: int) -> float:
-        if fresh >= self.rating or self.rated_at is None:
+        if fresh >= self.measured or self.measured_at is None:
             return fresh
-        left: float = 2.0 ** (-max(0, now - self.rated_at) / half_life)
-        return round(fresh + (self.rating - fresh) * left, 6)
+        left: float = 2.0 ** (-max(0, now - self.measured_at) / half_life)
+        return round(fresh + (self.measured - fresh) * left, 6)

@@ -257,12 +257,14 @@ class RatingChanged(Event, frozen=True, tag="rating-changed"):
     rating: float
     signals: dict[str, float]
     reasons: tuple[str, ...]
+    blind: bool = False
 
 
 class CapacityChanged(Event, frozen=True, tag="capacity-changed"):
     busy: float
     usable: int
-    cause: Literal["schedule", "spike", "first"]
+    cause: Literal["schedule", "spike", "first", "heard"]
+    blind: bool = False
 
 
 class PolicyWaited(Event, frozen=True, tag="policy-waited"):

@@ -319,7 +319,9 @@ def _free(state: State, now: int) -> tuple[int, int]:
 def _shut_for(state: State, now: int) -> int:
     """Milliseconds for which a shut gate stays shut at least: it opens when capacity is reckoned anew."""
     load = state.load
-    if load.recalculated_at is None or state.usable_units(now) > 0 or state.settings.fixed_busy is not None:
+    if load.recalculated_at is None or load.blind or state.usable_units(now) > 0:
+        return 0
+    if state.settings.fixed_busy is not None:
         return 0
     return max(0, load.recalculated_at + state.settings.recalculate - now)
 

@@ -64,8 +64,7 @@ class PoolAgent:
         now, load = self._clock.now(), self._load
         ratings, reasons = rate_sample(reading.signals, self._settings, reading.reasons)
         load.samples[_HOST] = Sample(now, reading.signals, ratings, reasons)
-        load.rating, load.signals, load.reasons = load.rate(now, self._settings)
-        load.rated_at = now
+        load.take(now, *load.rate(now, self._settings), blind=False)
         return PoolReport(
             self._pool.id,
             self._pool.node,

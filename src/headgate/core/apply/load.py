@@ -16,19 +16,14 @@ def load_withdrawn(state: State, event: e.LoadWithdrawn) -> None:
 
 
 def rating_changed(state: State, event: e.RatingChanged) -> None:
-    load = state.load
-    load.rating, load.signals, load.reasons, load.rated_at = (
-        event.rating,
-        event.signals,
-        event.reasons,
-        event.at,
-    )
+    state.load.take(event.at, event.rating, event.signals, event.reasons, blind=event.blind)
 
 
 def capacity_changed(state: State, event: e.CapacityChanged) -> None:
     state.load.busy = event.busy
     state.load.usable = event.usable
     state.load.recalculated_at = event.at
+    state.load.blind = event.blind
     state.room += 1
 
 

@@ -31,25 +31,33 @@ def rate(turn: Turn) -> float:
     """Rate the load anew and recalculate capacity where that is due."""
     load, settings = turn.state.load, turn.state.settings
     rating, signals, reasons = load.rate(turn.now, settings)
+    blind = bool(load.stale(turn.now, settings))
     changed = rating != load.rating or signals != load.signals or reasons != load.reasons or load.rated_at is None
     # As long as a signal holds the rating up, the moment from which it falls moves along.
     if changed or 0 < rating <= max(signals.values(), default=0.0):
-        turn.emit(e.RatingChanged(turn.now, rating, signals, reasons))
+        turn.emit(e.RatingChanged(turn.now, rating, signals, reasons, blind))
     recalculate(turn)
     return rating
 
 
 def recalculate(turn: Turn) -> None:
-    """Capacity follows the rating every `recalculate` milliseconds, and at once where the rating rises past it."""
+    """Capacity follows the rating every `recalculate` milliseconds, and at once where the rating rises past it.
+
+    A gate that was shut for want of a word opens with the word: that was no load which has to prove that it is gone.
+    """
     load, settings = turn.state.load, turn.state.settings
-    rating = FULL if load.stale(turn.now, settings) else load.rating
+    blind = bool(load.stale(turn.now, settings))
+    rating = FULL if blind else load.rating
     if load.recalculated_at is None:
         cause = "first"
     elif rating > load.busy:
         cause = "spike"
+    elif load.blind and not blind:
+        cause = "heard"
     elif turn.now - load.recalculated_at >= settings.recalculate:
         cause = "schedule"
     else:
         return
     weight = weight_at(turn.now, settings.time_of_day, turn.state.documents.get(PROFILE))
-    turn.emit(e.CapacityChanged(turn.now, rating, usable_units(rating, settings, weight), cause))  # type: ignore[arg-type]
+    usable = usable_units(rating, settings, weight)
+    turn.emit(e.CapacityChanged(turn.now, rating, usable, cause, blind))  # type: ignore[arg-type]
