@@ -22,6 +22,7 @@ from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.sockets import Send, Socket
+from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
 ROUTES = [
@@ -41,7 +42,7 @@ class App:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.table = Table(ROUTES)
-        service.description = describe(ROUTES, status.VERSION)
+        service.description = describe(ROUTES, running_version())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Speak ASGI."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.actions import AnyReason, BusyGate, Stagger
 from headgate.core.check import no_units
@@ -17,7 +18,7 @@ from headgate.core.explain import explain
 from headgate.core.lease import Lease
 from headgate.core.states import TERMINAL, JobState
 from headgate.engine.questions import GetJob
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.problems import ClientGone, Forbidden
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service

@@ -14,7 +14,8 @@ from headgate.server.gate import COOKIE, presented
 from headgate.server.problems import Forbidden, Unauthorized
 from headgate.server.routing import Call, Reply, Routes
 from headgate.server.service import Service
-from headgate.server.status import VERSION, status_out
+from headgate.server.status import status_out
+from headgate.views import running_version
 from headgate.wire.http import StatusOut
 
 routes = Routes()
@@ -142,7 +143,7 @@ async def docs(service: Service, call: Call) -> Reply:
     schemas = "".join(_schema(name, schema) for name, schema in sorted(described["components"]["schemas"].items()))
     intro = '<p>The same for programs: <a href="/openapi.json">openapi.json</a>.</p>'
     content = f"{intro}<h2>Calls</h2>{calls}<h2>WebSockets</h2>{sockets}<h2>Types</h2>{schemas}"
-    return _page(f"Headgate API {VERSION}", content)
+    return _page(f"Headgate API {running_version()}", content)
 
 
 def _call(method: str, path: str, operation: dict[str, Any]) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError, InvalidInput
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.deliveries import Outbox
 from headgate.server.problems import ClientGone, problem_of
 from headgate.server.routing import Routes, Urgency
