@@ -184,11 +184,15 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
     return list(decisions[start : place + 1])
 
 
+_PATIENT = HostSettings(limit_ms=5_000, platform_limit_ms=5_000)
+"""Nobody waits for a replay: what it says must not depend on how busy the machine is."""
+
+
 class Replayer:
     """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
     def __init__(self, lua: str | None, settings: HostSettings | None = None) -> None:
-        self._host = PolicyHost(settings or HostSettings())
+        self._host = PolicyHost(settings or _PATIENT)
         self._host.start()
         if lua is not None:
             self._host.load(lua, "replay")
