@@ -120,6 +120,16 @@ def expire(turn: Turn, lease: Lease) -> None:
     turn.emit(e.LeaseExpired(turn.now, job.id, lease.id, retry_at))
     if retry_at is None:
         fail_dependents(turn, job.id, children)
+    _doubt_holder(turn, lease)
+
+
+def _doubt_holder(turn: Turn, lease: Lease) -> None:
+    """A worker that missed heartbeats, due at a third of the time, gets nothing until it is heard: it may be frozen."""
+    worker = turn.state.workers.get(lease.worker_id) if lease.worker_id is not None else None
+    if worker is None or worker.status != "ready" or worker.spec.pull:
+        return
+    if 2 * (turn.now - worker.last_seen) >= lease.ttl:
+        turn.emit(e.WorkerChanged(turn.now, worker.id, "offline", "a lease ran out while it was silent"))
 
 
 def next_attempt(turn: Turn, job: Job, lease: Lease, outcome: str) -> int | None:
