@@ -21,7 +21,8 @@ h2 { font-size: 1rem; margin: 0 0 .6rem; }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; margin: 1rem 0; }
 section { border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.2rem; background: var(--soft); }
 section.wide { grid-column: 1 / -1; overflow-x: auto; }
-.figure { margin: 0 0 .6rem; font-size: 2.2rem; font-weight: 600; line-height: 1.1; } .figure small { font-size: 1rem; font-weight: 400; }
+.figure { margin: 0 0 .6rem; font-size: 2.2rem; font-weight: 600; line-height: 1.1; }
+.figure small { font-size: 1rem; font-weight: 400; }
 .calm { color: var(--calm); } .warm { color: var(--warm); } .hot { color: var(--hot); } .quiet { color: var(--quiet); }
 .bad { border-left: .25rem solid var(--hot); padding: .4rem .8rem; margin: .6rem 0; background: var(--soft); }
 table { border-collapse: collapse; width: 100%; } th { font-weight: 500; color: var(--quiet); }
