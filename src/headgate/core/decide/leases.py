@@ -9,7 +9,7 @@ from headgate.core import events as e
 from headgate.core.decide.jobs import fail_dependents, unlock_dependents
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import InvalidInput, OutcomeConflict, StaleLease, WorkerBusy
-from headgate.core.fingerprint import digest, fingerprint
+from headgate.core.fingerprint import digest, said_of
 from headgate.core.job_input import json_bytes
 from headgate.core.lease import Lease, check_token
 from headgate.core.state import Job, State
@@ -94,7 +94,7 @@ def complete(turn: Turn, command: c.Complete) -> None:
 
 def fail(turn: Turn, command: c.Fail) -> None:
     """The work failed; another attempt follows where the job allows one."""
-    content = fingerprint(typed(command.failure, "failure"))
+    content = said_of(typed(command.failure, "failure"))
     lease = _live_or_settled(turn.state, command.lease_id, command.token, "fail", content)
     if lease is None:
         return
