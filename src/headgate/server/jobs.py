@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core import quantities
 from headgate.core.errors import IllegalTransition, InvalidInput, InvalidJob, JobNotFound
@@ -16,13 +17,12 @@ from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
 from headgate.engine.questions import Explain, FindJobs, GetHistory, GetJob, JobInfo, answer, ended
 from headgate.ports import JobQuery
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.records import read_after
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.server.submitting import submit_jobs
 from headgate.wire import http as w
-from headgate.wire.shown import explain_out
 
 routes = Routes()
 LOG = "log"
@@ -155,7 +155,7 @@ async def explain_job(service: Service, call: Call) -> Reply:
     """Why a job does not run, and when it should start."""
     await find(service, call)
     found = answer(Explain(call["id"]), service.state, service.engine.writer.store, service.now())
-    return Reply(explain_out(found))
+    return Reply(views.explain_out(found))
 
 
 @routes.add("GET", "/v2/jobs/{id}/logs", "read", query=PageQuery, replies={200: w.LogsOut})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -10,8 +12,10 @@ import msgspec
 from headgate.core.cluster import Pool, Worker
 from headgate.core.commands import Beat
 from headgate.core.events import EVENT_TYPES
+from headgate.core.explain import Explanation
 from headgate.core.job import CLASSES, ONCE, CommandRun, HttpRun, JobKind, Retry, Run
 from headgate.core.lease import Lease
+from headgate.core.predict import Accuracy, Estimate
 from headgate.core.state import Job, State
 from headgate.core.tenants import Tenant
 from headgate.engine.questions import HistoryEntry, JobInfo, Status
@@ -52,7 +56,7 @@ def job_out(info: JobInfo) -> w.JobOut:
         worker_id=info.worker_id,
         lease_id=info.lease_id,
         result=_NULL if info.result is None else msgspec.Raw(info.result),
-        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback),
+        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback, error.exit_status),
         **_kind(kind),
     )
 
@@ -250,3 +254,47 @@ def capacity_out(status: Status) -> w.CapacityOut:
 def workers_of(state: State, pool_id: str) -> list[str]:
     """The workers of a pool."""
     return [worker.id for worker in state.workers.values() if worker.spec.pool == pool_id]
+
+
+@cache
+def running_version() -> str:
+    """The version of the package that runs."""
+    return version("headgate")
+
+
+def explain_out(found: Explanation) -> w.ExplainOut:
+    """Why a job waits, and until when."""
+    reasons = [{**msgspec.to_builtins(reason), "detail": reason.detail()} for reason in found.reasons]
+    expected = None if found.expected is None else _expected(found.expected)
+    return w.ExplainOut(found.job_id, str(found.state), reasons, found.position, expected)
+
+
+def _expected(estimate: Estimate) -> w.ExpectedOut:
+    start, low, high = (at / 1000 for at in (estimate.start, estimate.low, estimate.high))
+    return w.ExpectedOut(start, low, high, estimate.learned_from)
+
+
+def _predictions(found: Accuracy | None) -> w.PredictionsOut | None:
+    """How expected starts turned out, where somebody forecasts."""
+    if found is None:
+        return None
+    return w.PredictionsOut(found.stated, found.started, found.inside, found.before, found.after, found.share_inside)
+
+
+def status_out(
+    status: Status, policy: dict[str, Any] | None = None, problem: str | None = None, notes: Sequence[str] = ()
+) -> w.StatusOut:
+    """One look at everything; a problem is what keeps the engine from committing, a note what else is degraded."""
+    return w.StatusOut(
+        running_version(),
+        status.now / 1000,
+        status.epoch,
+        problem is None,
+        capacity_out(status),
+        status.states,
+        status.ready_by_class,
+        status.workers,
+        policy or {},
+        [*status.degraded, *notes, *([] if problem is None else [problem])],
+        _predictions(status.predictions),
+    )
