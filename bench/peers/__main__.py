@@ -71,8 +71,12 @@ def show(asked: argparse.Namespace, log: Log, verdict: Verdict) -> None:
         if table.rows:
             table.show()
     low, high = min(log.loads), max(log.loads)
-    print(f"{asked.jobs:,} jobs, {asked.samples} samples, median of {asked.rounds}; load average {low:.1f} to {high:.1f};")
-    print(f"fdatasync p50 {verdict.sync_ms:.3f} ms; Redis with appendfsync {asked.appendfsync}, Postgres and SQLite with")
+    print(
+        f"{asked.jobs:,} jobs, {asked.samples} samples, median of {asked.rounds}; load average {low:.1f} to {high:.1f};"
+    )
+    print(
+        f"fdatasync p50 {verdict.sync_ms:.3f} ms; Redis with appendfsync {asked.appendfsync}, Postgres and SQLite with"
+    )
     print("their durable defaults (of Redis, everysec may lose a second of jobs; Headgate loses none).")
     for name, reason in log.skipped.items():
         print(f"SKIPPED {name}: {reason}", file=sys.stderr)

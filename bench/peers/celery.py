@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.peers.peer import Peer, parts, program, setting, work
 from celery import Celery, group
+
+from bench.peers.peer import Peer, parts, program, setting, work
 
 VARIANT = setting("variant")
 app = Celery("bench", broker=setting("redis"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench.peers.peer import Peer, program, setting, work
 from dramatiq import actor, set_broker
 from dramatiq.brokers.redis import RedisBroker
+
+from bench.peers.peer import Peer, program, setting, work
 
 broker = RedisBroker(url=setting("redis"))
 set_broker(broker)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.peers.peer import Peer, program, setting, work
 from huey import RedisHuey, SqliteHuey
+
+from bench.peers.peer import Peer, program, setting, work
 
 ON_REDIS = setting("variant") == "redis"
 huey = (

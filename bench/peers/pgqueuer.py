@@ -10,11 +10,12 @@ from typing import Any
 
 import asyncpg
 import uvloop
-from bench.peers.peer import TEXT, AsyncPeer, parts, program, setting, work_async
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
+
+from bench.peers.peer import TEXT, AsyncPeer, parts, program, setting, work_async
 
 BATCH = 500
 

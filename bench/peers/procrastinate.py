@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 import psycopg
-from bench.peers.peer import AsyncPeer, parts, program, setting, work_async
 from procrastinate import App, PsycopgConnector
+
+from bench.peers.peer import AsyncPeer, parts, program, setting, work_async
 
 CONNECTIONS = 14
 app = App(connector=PsycopgConnector(conninfo=setting("postgres"), min_size=2, max_size=CONNECTIONS))

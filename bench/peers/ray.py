@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+
 from bench.peers.peer import Peer, setting, work
 
 GATE = Path(setting("directory")) / "gate"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.peers.peer import Peer, parts, program, setting, work
 from redis import Redis
 from rq import Queue as Rq
+
+from bench.peers.peer import Peer, parts, program, setting, work
 
 JOB = f"{__name__}.job"
 

@@ -141,4 +141,4 @@ def measured(command: list[str], env: dict[str, str], directory: str, longest: f
 
 def _marks(directory: str) -> str:
     """In memory, so that marks cost no disk."""
-    return f"/dev/shm/{Path(directory).name}"  # noqa: S108 - the directory's name is unique
+    return f"/dev/shm/{Path(directory).name}.marks"  # noqa: S108 - the directory's name is unique

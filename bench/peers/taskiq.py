@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import uvloop
-from bench.peers.peer import AsyncPeer, parts, program, setting, work_async
 from taskiq_redis import RedisStreamBroker
+
+from bench.peers.peer import AsyncPeer, parts, program, setting, work_async
 
 broker = RedisStreamBroker(setting("redis"))
 

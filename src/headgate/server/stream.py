@@ -35,6 +35,8 @@ class Stream:
         self._socket = socket
         self._worker_id = worker_id
         self._news = asyncio.Event()
+        self._heard = 0
+        """The highest ref of the worker's messages."""
         self._wording = Wording(service.engine, service.settings.max_log)
 
     def wake(self) -> None:
@@ -100,7 +102,7 @@ class Stream:
                 leases.append(views.lease_out(lease))
                 jobs.append(views.live_job_out(state.jobs[lease.job_id]))
         if leases:
-            await self._socket.send(m.Granted(leases, jobs))
+            await self._socket.send(m.Granted(leases, jobs, self._heard, self._engine.clock.now() / 1000))
 
     # -- from the worker ----------------------------------------------------------------------------------------
 
@@ -111,6 +113,7 @@ class Stream:
             except InvalidInput as error:
                 await self._socket.close(BAD_MESSAGE, str(error))
                 return
+            self._heard = max(self._heard, message.ref)
             try:
                 await self._socket.send(await self._answer(message))
             except ClientGone:
