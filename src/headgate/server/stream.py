@@ -53,7 +53,7 @@ class Stream:
         outbox = await self._service.deliveries.attach(self._worker_id, self)
         pushing = asyncio.create_task(self._push(outbox))
         try:
-            await self._read()
+            await self._read(outbox)
         finally:
             pushing.cancel()
             if self._service.deliveries.detach(outbox, self):
@@ -87,10 +87,13 @@ class Stream:
                 stops, outbox.stops = outbox.stops, []
                 for stop in stops:
                     await self._socket.send(stop)
-                while outbox.pending:
-                    await self._grant(outbox)
+                await self._grant_all(outbox)
         except ClientGone:
             await self._socket.close(1008, "too slow")
+
+    async def _grant_all(self, outbox: Outbox) -> None:
+        while outbox.pending:
+            await self._grant(outbox)
 
     async def _grant(self, outbox: Outbox) -> None:
         state = self._service.state
@@ -106,7 +109,7 @@ class Stream:
 
     # -- from the worker ----------------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
+    async def _read(self, outbox: Outbox) -> None:
         while (frame := await self._socket.receive()) is not None:
             try:
                 message: Any = strict.read_as(frame, m.WorkerMessage)  # type: ignore[arg-type]
@@ -115,7 +118,10 @@ class Stream:
                 return
             self._heard = max(self._heard, message.ref)
             try:
-                await self._socket.send(await self._answer(message))
+                answer = await self._answer(message)
+                # Leases for which the words made room go first: the worker, woken by the answer, has work at once.
+                await self._grant_all(outbox)
+                await self._socket.send(answer)
             except ClientGone:
                 return
 
