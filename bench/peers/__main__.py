@@ -70,14 +70,9 @@ def show(asked: argparse.Namespace, log: Log, verdict: Verdict) -> None:
     for table in (verdict.speed(), verdict.kills(), verdict.goals()):
         if table.rows:
             table.show()
-    low, high = min(log.loads), max(log.loads)
-    print(
-        f"{asked.jobs:,} jobs, {asked.samples} samples, median of {asked.rounds}; load average {low:.1f} to {high:.1f};"
-    )
-    print(
-        f"fdatasync p50 {verdict.sync_ms:.3f} ms; Redis with appendfsync {asked.appendfsync}, Postgres and SQLite with"
-    )
-    print("their durable defaults (of Redis, everysec may lose a second of jobs; Headgate loses none).")
+    print(f"{asked.jobs:,} jobs, {asked.samples} samples, median of {asked.rounds}")
+    print(f"load average {min(log.loads):.1f} to {max(log.loads):.1f}; fdatasync p50 {verdict.sync_ms:.3f} ms")
+    print(f"Redis with appendfsync {asked.appendfsync}; Postgres, SQLite and Headgate with their durable defaults")
     for name, reason in log.skipped.items():
         print(f"SKIPPED {name}: {reason}", file=sys.stderr)
 
