@@ -16,12 +16,15 @@ from collections.abc import Callable
 from random import Random
 
 from bench import marks
-from bench.peers.peer import ENDED, SLOW, SLOW_SECONDS, TEXT, Peer
+from bench.peers.peer import BULK, ENDED, SLOW, SLOW_SECONDS, TEXT, Peer
 
 Figures = dict[str, float]
 WARM = 10
 CLIENTS = 64
 SLOW_JOBS = 20
+PORTION = 100
+ENOUGH = 10.0
+"""Seconds of submitting after which the rate is known."""
 
 
 class NotMeasured(Exception):
@@ -30,19 +33,22 @@ class NotMeasured(Exception):
 
 def submit(peer: Peer, asked: argparse.Namespace) -> Figures:
     """Jobs queued per second, one by one by one caller, without workers."""
-    return {"submit": _submissions(peer.submit_each, asked.jobs)}
+    return {"submit": _submissions(peer.submit_each, asked.jobs, PORTION)}
 
 
 def bulk(peer: Peer, asked: argparse.Namespace) -> Figures:
     """Jobs queued per second by the queue's bulk form."""
-    return {"bulk": _submissions(peer.bulk, asked.jobs)}
+    return {"bulk": _submissions(peer.bulk, asked.jobs, BULK)}
 
 
-def _submissions(how: Callable[[range, str], None], jobs: int) -> float:
+def _submissions(how: Callable[[range, str], None], jobs: int, portion: int) -> float:
+    """In portions, so that a slow queue can be left after a while."""
     how(range(WARM), TEXT)
-    began = time.monotonic()
-    how(range(jobs), TEXT)
-    return jobs / (time.monotonic() - began)
+    done, began = 0, time.monotonic()
+    while done < jobs and time.monotonic() < began + ENOUGH:
+        how(range(done, min(done + portion, jobs)), TEXT)
+        done = min(done + portion, jobs)
+    return done / (time.monotonic() - began)
 
 
 def drain(peer: Peer, asked: argparse.Namespace) -> Figures:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.peers.catalogue import ENTRIES, KILL, LIVES, SPEED, Entry
+from bench.peers.catalogue import ENTRIES, LIVES, Entry
 from bench.peers.running import Log
 from bench.report import Goal, Table, at_least, at_most
 
@@ -46,19 +46,14 @@ class Verdict:
         """One row for each queue."""
         columns = ["submit/s", "bulk/s", "drain/s", "pick-up p50 ms", "p99 ms", f"{LIVES}/s, 64 clients"]
         table = Table("Jobs that do nothing, two worker processes", columns)
-        for entry in self._rows(SPEED):
-            names = ("submit", "bulk", "drain", "p50_ms", "p99_ms", "lives")
-            table.add(entry.title, *(self._cell(entry, name) for name in names))
+        self._fill(table, ("submit", "bulk", "drain", "p50_ms", "p99_ms", "lives"))
         return table
 
     def kills(self) -> Table:
         """What became of running jobs when all workers were killed."""
-        columns = ["running", "all rerun after s", "not rerun", "finished twice"]
+        columns = ["running", "rerun after s", "not rerun", "finished twice"]
         table = Table("All workers killed with -9 in mid-job, then fresh ones", columns)
-        for entry in self._rows((KILL,)):
-            if self.figure(entry.name, "struck") is not None:
-                names = ("struck", "rerun_s", "not_rerun", "finished_twice")
-                table.add(entry.title, *(self._cell(entry, name) for name in names))
+        self._fill(table, ("struck", "rerun_s", "not_rerun", "finished_twice"))
         return table
 
     def goals(self) -> Table:
@@ -68,14 +63,12 @@ class Verdict:
             table.add(check.label, check.value, goals=[check.goal])
         return table
 
-    def _rows(self, measures: tuple[str, ...]) -> Iterator[Entry]:
-        return (
-            entry for entry in self._entries if entry.name in self._log.figures and set(measures) & set(entry.measures)
-        )
-
-    def _cell(self, entry: Entry, name: str) -> object:
-        value = self.figure(entry.name, name)
-        return "-" if value is None else value
+    def _fill(self, table: Table, names: tuple[str, ...]) -> None:
+        """A row for each queue that has one of the figures."""
+        for entry in self._entries:
+            cells = [self.figure(entry.name, name) for name in names]
+            if any(cell is not None for cell in cells):
+                table.add(entry.title, *("-" if cell is None else cell for cell in cells))
 
     # -- goals ----------------------------------------------------------------------------------------------------
 
