@@ -55,7 +55,7 @@ def job_out(info: JobInfo) -> w.JobOut:
         worker_id=info.worker_id,
         lease_id=info.lease_id,
         result=_NULL if info.result is None else msgspec.Raw(info.result),
-        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback),
+        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback, error.exit_status),
         **_kind(kind),
     )
 

@@ -185,7 +185,7 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
 
 
 _PATIENCE = 5_000
-"""Milliseconds an answer may take. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
+"""Milliseconds for an answer. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
 
 
 class Replayer:

@@ -12,7 +12,20 @@ from headgate.core.errors import HeadgateError
 from headgate.engine.aio import AsyncEngine
 from headgate.policy.managing import Policies
 from headgate.ports import Ids
-from headgate.server import admin, cluster, feed, jobs, leases, pages, policies, status, stream, tokens, workers
+from headgate.server import (
+    admin,
+    api_page,
+    cluster,
+    feed,
+    jobs,
+    leases,
+    pages,
+    policies,
+    status,
+    stream,
+    tokens,
+    workers,
+)
 from headgate.server.audit import Entry
 from headgate.server.gate import presented
 from headgate.server.intake import Receive
@@ -27,7 +40,7 @@ from headgate.views import running_version
 Scope = MutableMapping[str, Any]
 ROUTES = [
     route
-    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages)
+    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages, api_page)
     for route in subject.routes.all
 ]
 _encode = msgspec.json.Encoder().encode
