@@ -62,9 +62,10 @@ docs: $(DEV) ## build the documentation into site/, warnings are errors
 	@echo "docs: building site/index.html"
 	@$(SPHINX)
 
-bench: $(DEV) ## run every benchmark and print its ratios
+bench: $(DEV) ## run every benchmark and print its ratios; other job queues are installed into build/ for it
 	@echo "bench: $(or $(BENCHES),there are no benchmarks yet)"
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+	@echo "== peers (python -m bench.peers --help for more)"; $(BIN)/python -m bench.peers
 
 simtest: $(DEV) ## run the deterministic simulation over SEEDS=n seeds
 ifeq ($(SIMULATION),)

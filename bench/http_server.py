@@ -27,7 +27,7 @@ async def serve(directory: Path) -> None:
     clock, chance, enough = SystemClock(), SystemChance(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, enough.set)
     store = SqliteStore(str(directory / "bench.db"))
-    writer = Writer(store, FirstFit(), chance, Settings(fixed_busy=0))
+    writer = Writer(store, FirstFit(), chance, Settings(fixed_busy=0, total_units=1_000_000))
     async with AsyncEngine(writer, clock, stopwatch=perf_counter) as engine:
         settings = ServerSettings(port=0, token_file=str(directory / "token"))
         async with Serving(make_app(engine, None, settings, ids=SystemIds(clock, chance))) as serving:

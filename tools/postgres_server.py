@@ -48,7 +48,7 @@ class PostgresServer:
         self._user = _unprivileged()
         if self._user:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
-        self.port = _free_port()
+        self.port = free_port()
         self._initialise()
 
     @property
@@ -119,7 +119,8 @@ def _unprivileged() -> pwd.struct_passwd | None:
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

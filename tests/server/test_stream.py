@@ -65,6 +65,21 @@ def test_heartbeats_renew_and_say_what_is_stale(world: World) -> None:
             assert talk.hear("beats-done")["beats"] == []
 
 
+def test_a_push_says_what_was_heard_before_it(world: World) -> None:
+    with world.client() as client:
+        register(client, slots=2, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            first = talk.hear("granted")
+            assert "heard" not in first, "nothing was said on this connection yet"
+            assert first["leases"][0]["granted_at"] <= first["now"] <= first["leases"][0]["expires_at"]
+            for ref in (7, 4):
+                talk.say(type="beats", ref=ref)
+                talk.hear("beats-done")
+            submit(client)
+            assert talk.hear("granted")["heard"] == 7
+
+
 def test_what_was_never_started_is_delivered_again(world: World) -> None:
     with world.client() as client:
         register(client, slots=2, pull=False)

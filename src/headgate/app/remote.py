@@ -31,7 +31,7 @@ class RemoteLink:
 
     def __init__(self, http: Http, worker_id: str, clock: Clock, chance: Chance) -> None:
         self._polling = PollingLink(http, worker_id, clock)
-        self._link: Link = StreamLink(http, worker_id, chance.uniform)
+        self._link: Link = StreamLink(http, worker_id, clock, chance.uniform)
 
     def register(self, spec: WorkerIn) -> None:
         """Join, or say anew what this worker is."""

@@ -36,6 +36,8 @@ class Stream:
         self._socket = socket
         self._worker_id = worker_id
         self._news = asyncio.Event()
+        self._heard = 0
+        """The highest ref of the worker's messages."""
         self._wording = Wording(service.engine, service.settings.max_log)
 
     def wake(self) -> None:
@@ -52,7 +54,7 @@ class Stream:
         outbox = await self._service.deliveries.attach(self._worker_id, self)
         pushing = asyncio.create_task(self._push(outbox))
         try:
-            await self._read()
+            await self._read(outbox)
         finally:
             pushing.cancel()
             if self._service.deliveries.detach(outbox, self):
@@ -86,10 +88,13 @@ class Stream:
                 stops, outbox.stops = outbox.stops, []
                 for stop in stops:
                     await self._socket.send(stop)
-                while outbox.pending:
-                    await self._grant(outbox)
+                await self._grant_all(outbox)
         except ClientGone:
             await self._socket.close(1008, "too slow")
+
+    async def _grant_all(self, outbox: Outbox) -> None:
+        while outbox.pending:
+            await self._grant(outbox)
 
     async def _grant(self, outbox: Outbox) -> None:
         state = self._service.state
@@ -101,19 +106,23 @@ class Stream:
                 leases.append(views.lease_out(lease))
                 jobs.append(views.live_job_out(state.jobs[lease.job_id]))
         if leases:
-            await self._socket.send(m.Granted(leases, jobs))
+            await self._socket.send(m.Granted(leases, jobs, self._heard, self._engine.clock.now() / 1000))
 
     # -- from the worker ----------------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
+    async def _read(self, outbox: Outbox) -> None:
         while (frame := await self._socket.receive()) is not None:
             try:
                 message: Any = strict.read_as(frame, m.WorkerMessage)  # type: ignore[arg-type]
             except InvalidInput as error:
                 await self._socket.close(BAD_MESSAGE, str(error))
                 return
+            self._heard = max(self._heard, message.ref)
             try:
-                await self._socket.send(await self._answer(message))
+                answer = await self._answer(message)
+                # Leases for which the words made room go first: the worker, woken by the answer, has work at once.
+                await self._grant_all(outbox)
+                await self._socket.send(answer)
             except ClientGone:
                 return
 

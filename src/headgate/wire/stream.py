@@ -60,10 +60,16 @@ WorkerMessage = Words | Beats | Drain
 
 
 class Granted(Message, frozen=True, tag="granted"):
-    """Leases for this worker, each with its job. A lease that was delivered before may come again."""
+    """Leases for this worker, each with its job. A lease that was delivered before may come again.
+
+    `heard` is the highest `ref` of the worker that the server had read on this connection (0: none yet), `now` the
+    server's time: whatever lay between, the lease holds for `expires_at - now` from when the worker sent that message.
+    """
 
     leases: list[LeaseOut]
     jobs: list[JobOut]
+    heard: int = 0
+    now: float | None = None
 
 
 class WordsDone(Message, frozen=True, tag="words-done"):

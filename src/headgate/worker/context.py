@@ -42,7 +42,9 @@ class JobContext:
         self.stop_reason = ""
         self._report = report
         self._write = write
-        self._stop = threading.Event()
+        self._stopped = False
+        self._stop: threading.Event | None = None
+        """Made for the first handler that waits: few do, and it costs more than all the rest."""
         self._lock = threading.Lock()
         self._on_stop: list[Callable[[], None]] = []
         self.grace = 5.0
@@ -50,16 +52,21 @@ class JobContext:
     @property
     def stopped(self) -> bool:
         """Whether the job should stop."""
-        return self._stop.is_set()
+        return self._stopped
 
     def check(self) -> None:
         """Raise `JobStopped` if the job should stop; to be called from time to time by handlers in threads."""
-        if self._stop.is_set():
+        if self._stopped:
             raise JobStopped(f"job {self.id} was told to stop: {self.stop_reason}", job_id=self.id)
 
     def wait(self, seconds: float) -> None:
         """Wait, and raise `JobStopped` as soon as the job should stop."""
-        self._stop.wait(seconds)
+        with self._lock:
+            if self._stop is None:
+                self._stop = threading.Event()
+            stop, stopped = self._stop, self._stopped
+        if not stopped:
+            stop.wait(seconds)
         self.check()
 
     def progress(self, fraction: float | None = None, note: str = "") -> None:
@@ -77,12 +84,14 @@ class JobContext:
     def stop(self, reason: str, grace: float = 5.0) -> None:
         """Tell the job to stop; what runs in a process of its own is killed after so many seconds. The first stays."""
         with self._lock:
-            if self._stop.is_set():
+            if self._stopped:
                 self.grace = min(grace, self.grace)
                 return
             self.stop_reason = reason
             self.grace = grace
-            self._stop.set()
+            self._stopped = True
+            if self._stop is not None:
+                self._stop.set()
             told = list(self._on_stop)
         for tell in told:
             tell()
@@ -91,7 +100,7 @@ class JobContext:
         """Have something called when the job is told to stop; at once if it was already."""
         with self._lock:
             self._on_stop.append(tell)
-            late = self._stop.is_set()
+            late = self._stopped
         if late:
             tell()
 

@@ -49,6 +49,8 @@ class Output:
 
     def rest(self) -> str:
         """Everything that was not taken yet, at the end of the job."""
+        if not (self._new or self._tail or self._dropped):
+            return ""
         text = self.take()
         with self._lock:
             tail = b"".join(self._tail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -16,6 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 from headgate.client.errors import ConnectionFailed
 from headgate.client.http import Http, segment
 from headgate.core.errors import HeadgateError
+from headgate.ports import Clock
 from headgate.wire import stream as m
 from headgate.wire.http import BeatOut, ErrorOut, WorkerIn, WorkerOut
 from headgate.worker.assignment import Assignment, from_wire
@@ -37,14 +38,17 @@ class NoStream(HeadgateError):
 class StreamLink:
     """One connection with a thread that reads it, made anew when it breaks."""
 
-    def __init__(self, http: Http, worker_id: str, uniform: Callable[[], float]) -> None:
+    def __init__(self, http: Http, worker_id: str, clock: Clock, uniform: Callable[[], float]) -> None:
         self._http = http
         self._worker_id = worker_id
+        self._clock = clock
         self._uniform = uniform
         self._spec: WorkerIn | None = None
         self._refs = count(1)
         self._changed = threading.Condition()
         self._answers: dict[int, Any] = {}
+        self._sent: dict[int, int] = {}
+        """When messages of this connection were sent, as long as the server may refer to them; 0 is the connection."""
         self._grants: list[Assignment] = []
         self._gone: list[str] = []
         self._let_go: list[tuple[str, int]] = []
@@ -62,7 +66,7 @@ class StreamLink:
         self._spec = msgspec.structs.replace(spec, pull=True)
         self._join()
         if self._reader is None:
-            self._attach(self._open())
+            self._attach()
             self._reader = threading.Thread(target=self._read_loop, name="headgate-stream", daemon=True)
             self._reader.start()
 
@@ -136,9 +140,12 @@ class StreamLink:
         except (OSError, TimeoutError) as error:
             raise LinkDown(f"no stream: {error}") from error
 
-    def _attach(self, socket: ClientConnection) -> None:
+    def _attach(self) -> None:
+        began = self._clock.now()
+        socket = self._open()
         with self._changed:
             self._socket = socket
+            self._sent = {0: began}
 
     def _read_loop(self) -> None:
         pause = 0.05
@@ -151,7 +158,7 @@ class StreamLink:
                 return
             try:
                 self._join()
-                self._attach(self._open())
+                self._attach()
             except HeadgateError as error:
                 _log.warning("the stream is down: %s", error)
                 self._closed.wait(pause * (0.5 + self._uniform()))
@@ -173,14 +180,30 @@ class StreamLink:
         with self._changed:
             match message:
                 case m.Granted():
-                    self._grants += map(from_wire, message.leases, message.jobs)
+                    self._grants += self._granted(message)
                 case m.Stop() if message.let_go_by is None:
                     self._gone.append(message.lease_id)
                 case m.Stop():
                     self._let_go.append((message.lease_id, _LEFT))
                 case _ if message.ref in self._answers:
                     self._answers[message.ref] = message
+                    self._forget_before(message.ref)
             self._changed.notify_all()
+
+    def _granted(self, message: m.Granted) -> Iterator[Assignment]:
+        """Leases that were pushed. They are sure for as long as they are from the last message that was heard."""
+        heard_at = self._sent.get(message.heard)
+        self._forget_before(message.heard)
+        for lease, job in zip(message.leases, message.jobs, strict=True):
+            sure_until = None
+            if heard_at is not None and message.now is not None:
+                sure_until = heard_at + round((lease.expires_at - message.now) * 1000)
+            yield from_wire(lease, job, sure_until)
+
+    def _forget_before(self, ref: int) -> None:
+        """What the server says from now on refers to this message, or to a later one."""
+        for old in [sent for sent in self._sent if sent < ref]:
+            del self._sent[old]
 
     def _ask(self, message: m.Words | m.Beats | m.Drain) -> Any:
         with self._changed:
@@ -188,6 +211,7 @@ class StreamLink:
             if socket is None:
                 raise LinkDown("the stream is down")
             self._answers[message.ref] = None
+            self._sent[message.ref] = self._clock.now()
         try:
             socket.send(_encode(message).decode())
             with self._changed:

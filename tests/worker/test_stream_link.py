@@ -1,0 +1,69 @@
+"""How long a lease that was pushed is known to hold: counted from the last message that the server had heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headgate.client.http import Http
+from headgate.system import SystemChance
+from headgate.testing import ManualClock
+from headgate.wire.http import WorkerIn
+from headgate.worker.assignment import Assignment
+from headgate.worker.stream_link import StreamLink
+from tests.server.test_jobs import submit
+from tests.server.world import World
+
+TTL = 30_000
+
+
+class Place:
+    """A worker's link to a server, with a clock of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.clock = ManualClock(1_000)
+        self.http = Http(world.url, world.token, SystemChance())
+        self.link = StreamLink(self.http, "w", self.clock, SystemChance().uniform)
+
+    def next(self) -> Assignment:
+        with self.world.client() as client:
+            submit(client)
+        (found,) = self.link.turn([], [], [], wants=True, within=20.0).grants
+        return found
+
+
+@pytest.fixture
+def place(quick: Path) -> Iterator[Place]:
+    world = World(quick).start()
+    place = Place(world)
+    place.link.register(WorkerIn("w", slots=10))
+    yield place
+    place.link.close()
+    place.http.close()
+    world.stop()
+
+
+def left(work: Assignment, since: int) -> bool:
+    """Whether it is known to hold for nearly its whole time from then on, and no longer than that."""
+    assert work.sure_until is not None
+    return since + TTL - 10_000 < work.sure_until <= since + TTL
+
+
+def test_a_lease_is_sure_from_the_opening_of_the_connection_on(place: Place) -> None:
+    assert left(place.next(), since=1_000)
+
+
+def test_a_worker_that_slept_counts_from_before_its_sleep(place: Place) -> None:
+    place.clock.jump_to(500_000)
+    assert left(place.next(), since=1_000)
+
+
+def test_every_message_that_the_server_heard_moves_the_count_on(place: Place) -> None:
+    for now in (10_000, 20_000, 300_000):
+        place.clock.jump_to(now)
+        place.link.beat([])
+        place.clock.jump_to(now + 5_000)
+        assert left(place.next(), since=now)
