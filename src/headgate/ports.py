@@ -30,6 +30,10 @@ class Ids(Protocol):
         """A name nobody has yet."""
         ...
 
+    def many(self, count: int) -> list[str]:
+        """So many names at once, in order."""
+        ...
+
 
 class Chance(Protocol):
     """Where randomness comes from."""

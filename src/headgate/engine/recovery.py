@@ -175,9 +175,7 @@ def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs
 
 def _is_plain(stored: _StoredSpec) -> bool:
     """Whether the job waits for nothing but room, and no key names it: the common case, a million times."""
-    return not stored.dependencies and (
-        stored.not_before is stored.deadline is None and stored.idempotency_key is None
-    )
+    return not stored.dependencies and (stored.not_before is stored.deadline is None and stored.idempotency_key is None)
 
 
 def _standing(spec: JobSpec, row: StatusRow) -> Standing:
