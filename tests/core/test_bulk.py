@@ -25,7 +25,8 @@ KINDS = st.fixed_dictionaries(
     }
 )
 OWN = st.fixed_dictionaries({}, optional={"not_before": st.integers(0, 9), "deadline": st.integers(50, 60)})
-DRAWN = st.lists(st.tuples(KINDS, st.just({})), max_size=12) | st.lists(st.tuples(KINDS, OWN), max_size=12)
+NOTHING: st.SearchStrategy[dict[str, Any]] = st.just({})
+DRAWN = st.lists(st.tuples(KINDS, NOTHING), max_size=12) | st.lists(st.tuples(KINDS, OWN), max_size=12)
 """Half of the time only jobs that wait for nothing but room: those go the quick way."""
 
 
