@@ -207,8 +207,10 @@ class State:
 
     def soonest_timer(self) -> int | None:
         """A moment before which no tick is needed; cheap enough to ask after every command."""
-        moments = [at for at in (self.waits.soonest(), self.lease_timers.soonest()) if at is not None]
-        return min(moments, default=None)
+        wait, lease = self.waits.soonest(), self.lease_timers.soonest()
+        if wait is None or lease is None:
+            return lease if wait is None else wait
+        return min(wait, lease)
 
     # -- the small steps that events are made of ----------------------------------------------------------------
 

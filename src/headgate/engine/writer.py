@@ -157,7 +157,7 @@ class Writer:
         self._group.events += outcome.events
         self._last_now = max(self._last_now, now)
         if not self._wake:
-            self._wake = any(type(event) in _WAKING for event in outcome.events)
+            self._wake = not _WAKING.isdisjoint([type(event) for event in outcome.events])
         if type(command) is c.Tick:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:

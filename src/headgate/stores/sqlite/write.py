@@ -33,7 +33,8 @@ class _Put:
             blocks = [tuple(chain.from_iterable(rows[at : at + _BLOCK])) for at in range(0, whole, _BLOCK)]
             connection.executemany(self.block, blocks)
             rows = rows[whole:]
-        connection.executemany(self.single, rows)
+        if rows:
+            connection.executemany(self.single, rows)
 
 
 class _Drop:
@@ -45,8 +46,10 @@ class _Drop:
 
     def __call__(self, connection: apsw.Connection, seqs: Sequence[int]) -> None:
         whole = len(seqs) - len(seqs) % _BLOCK
-        connection.executemany(self.block, [seqs[at : at + _BLOCK] for at in range(0, whole, _BLOCK)])
-        connection.executemany(self.single, [(seq,) for seq in seqs[whole:]])
+        if whole:
+            connection.executemany(self.block, [seqs[at : at + _BLOCK] for at in range(0, whole, _BLOCK)])
+        for seq in seqs[whole:]:
+            connection.execute(self.single, (seq,))
 
 
 # A job of the same number is replaced, but never one of the same id: that would lose an acknowledged job.
