@@ -152,11 +152,11 @@ def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
 
 def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
     plain: list[Job] = []
-    for job, status, lease in rows:
-        stored = _stored_spec(job.spec)
+    for seq, job_id, created_at, body, status, lease in rows:
+        stored = _stored_spec(body)
         if status is None and lease is None and _is_plain(stored):
-            kind, body, others = specs.home(bytes(stored.kind)), stored.payload, stored.attributes
-            plain.append(plain_job(job.id, kind, stored.name, body, stored.seed, others, job.seq, job.created_at))
+            kind, payload, attributes = specs.home(bytes(stored.kind)), stored.payload, stored.attributes
+            plain.append(plain_job(job_id, kind, stored.name, payload, stored.seed, attributes, seq, created_at))
             continue
         state.enter_plain(plain)
         plain = []
@@ -164,12 +164,12 @@ def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs
         standing = None
         if status is not None:
             standing = _standing(spec, status)
-            changes.status_rows.add(job.seq)
+            changes.status_rows.add(seq)
         held = None
         if lease is not None:
-            held = _lease(job.id, spec, standing, lease, now)
-            changes.lease_rows.add(job.seq)
-        restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
+            held = _lease(job_id, spec, standing, lease, now)
+            changes.lease_rows.add(seq)
+        restore_live(state, job_id, seq, created_at, spec, standing, held, now)
     state.enter_plain(plain)
 
 
