@@ -263,7 +263,7 @@ class State:
 
     def enter_plain(self, jobs: list[Job]) -> None:
         """Many jobs come into being, in order of submission: ready as they are made, and known by no key."""
-        self.jobs.update([(job.id, job) for job in jobs])
+        self.jobs.update(zip([job.id for job in jobs], jobs, strict=True))
         self.counts[QUEUED] += len(jobs)
         for kind, alike in groupby(jobs, _kind_of):
             same = list(alike)

@@ -116,7 +116,8 @@ def _check_room(state: State, fresh: Sequence[c.NewJob]) -> None:
         raise QueueFull(text, depth=state.depth, limit=limit, retry_after=RETRY_AFTER)
     wanted: dict[str, int] = {}
     for new in fresh:
-        wanted[new.spec.kind.tenant] = wanted.get(new.spec.kind.tenant, 0) + 1
+        name = new.spec.kind.tenant
+        wanted[name] = wanted.get(name, 0) + 1
     for name, count in wanted.items():
         tenant = state.tenants.get(name)
         if tenant is None or tenant.spec.max_queued is None:
