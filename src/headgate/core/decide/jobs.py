@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
 
 import msgspec
 
@@ -51,18 +50,21 @@ def _submit_plain(turn: Turn, jobs: tuple[c.NewJob, ...]) -> c.Submitted:
     """Jobs that wait for nothing but room: the work on each is kept down, for bulk submissions live by it."""
     state, now = turn.state, turn.now
     ids = tuple([new.id for new in jobs])
-    if not state.jobs.keys().isdisjoint(ids) or len(set(ids)) < len(ids):
-        _refuse_duplicate(state, ids)
+    _refuse_known(state, ids)
     _check_kinds(state, jobs)
     _check_room(state, jobs)
     turn.emit_plain([e.JobSubmitted(now, new.id, seq, new.spec, QUEUED) for seq, new in enumerate(jobs, state.seq + 1)])
     return c.Submitted(ids, (True,) * len(ids))
 
 
-def _refuse_duplicate(state: State, ids: tuple[str, ...]) -> NoReturn:
+def _refuse_known(state: State, ids: tuple[str, ...]) -> None:
+    if state.jobs.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
+        return
     seen: set[str] = set()
-    again = next(id_ for id_ in ids if id_ in state.jobs or id_ in seen or seen.add(id_))  # type: ignore[func-returns-value]
-    raise DuplicateJob(f"there is a job {again!r} already", job_id=again)
+    for id_ in ids:
+        if id_ in state.jobs or id_ in seen:
+            raise DuplicateJob(f"there is a job {id_!r} already", job_id=id_)
+        seen.add(id_)
 
 
 def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.NewJob]]:
