@@ -13,13 +13,15 @@ import gc
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from statistics import median, quantiles
 from time import process_time
 
+import msgspec
+
 from bench.bench_store import raw_connection
-from bench.engine_world import BULK, SETTINGS, AsyncClients, Clients, Jobs, lives, threads
+from bench.engine_world import BULK, PAYLOAD, SETTINGS, AsyncClients, Clients, Jobs, lives, threads
 from bench.report import Table, at_least, at_most, seconds
 from headgate.bootstrap.engine import start_engine
 from headgate.core import commands as c
@@ -29,11 +31,16 @@ from headgate.engine.writer import Writer
 from headgate.ports import Store
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock
-from headgate.testing import worker
+from headgate.testing import job, worker
 
 Turn = Callable[[], float]
 """Does a share of its work and says how much of it went by in a second."""
-SPEC = b"x" * 150
+SPEC = msgspec.msgpack.encode(job("job", payload=PAYLOAD))
+
+
+def raw_row(number: int) -> tuple[int, str, str, bytes]:
+    """What the engine keeps of a job, as far as its caller said it: the same id, name and specification."""
+    return (number, f"01JABCDEFGHJKMNPQ{number:09}", "job", SPEC)
 
 
 def timed(work: int, do: Callable[[], object]) -> float:
@@ -72,15 +79,14 @@ class RawSqlite:
     def one(self, commits: int) -> Turn:
         def work() -> None:
             for _ in range(commits):
-                number = next(self._numbers)
-                self._connection.execute("INSERT INTO job VALUES (?, ?, ?, ?)", (number, f"id {number}", "job", SPEC))
+                self._connection.execute("INSERT INTO job VALUES (?, ?, ?, ?)", raw_row(next(self._numbers)))
 
         return lambda: timed(commits, work)
 
     def bulk(self, batches: int) -> Turn:
         def work() -> None:
             for _ in range(batches):
-                rows = [(number, f"id {number}", "job", SPEC) for number in (next(self._numbers) for _ in range(BULK))]
+                rows = [raw_row(number) for number in islice(self._numbers, BULK)]
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.executemany("INSERT INTO job VALUES (?, ?, ?, ?)", rows)
                 self._connection.execute("COMMIT")

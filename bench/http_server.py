@@ -19,7 +19,7 @@ from headgate.server.app import make_app
 from headgate.server.serving import Serving
 from headgate.server.settings import ServerSettings
 from headgate.stores.sqlite import SqliteStore
-from headgate.system import SystemChance, SystemClock, SystemIds
+from headgate.system import SystemChance, SystemClock, SystemIds, spare_the_collector
 
 
 async def serve(directory: Path) -> None:
@@ -31,6 +31,7 @@ async def serve(directory: Path) -> None:
     async with AsyncEngine(writer, clock, stopwatch=perf_counter) as engine:
         settings = ServerSettings(port=0, token_file=str(directory / "token"))
         async with Serving(make_app(engine, None, settings, ids=SystemIds(clock, chance))) as serving:
+            spare_the_collector()
             print(json.dumps({"port": serving.port, "token": serving.token}), flush=True)
             await enough.wait()
 

@@ -103,6 +103,15 @@ def test_ids_grow_across_the_end_of_the_random_part() -> None:
     assert made == sorted(set(made))
 
 
+def test_many_ids_at_once_grow_like_those_made_one_by_one() -> None:
+    ids = SystemIds(Hands().clock(), SystemChance())
+    made = [ids.new(), *ids.many(3_000), *ids.many(1), ids.new()]
+    assert made == sorted(set(made))
+    assert len(made) == 3_003
+    assert {len(name) for name in made} == {ID_LENGTH}
+    assert ids.many(0) == []
+
+
 def test_a_time_that_does_not_fit_into_an_id_is_refused() -> None:
     with pytest.raises(OverflowError, match="48 bits"):
         SystemIds(Hands(wall_ns=-5 * HOUR_NS).clock(), SystemChance()).new()

@@ -30,6 +30,10 @@ class Ids(Protocol):
         """A name nobody has yet."""
         ...
 
+    def many(self, count: int) -> list[str]:
+        """So many names at once, in order."""
+        ...
+
 
 class Chance(Protocol):
     """Where randomness comes from."""
@@ -226,11 +230,20 @@ class Mark(NamedTuple):
 
 
 class LiveJob(NamedTuple):
-    """A job that has not ended, as the store holds it."""
+    """A job that has not ended, as far as a state is rebuilt from it: a million are read when an engine starts."""
 
-    job: JobRow
+    seq: int
+    id: str
+    created_at: int
+    spec: bytes
+    """`JobSpec` in msgpack."""
     status: StatusRow | None
     lease: LeaseRow | None
+
+
+def live_job(job: JobRow, status: StatusRow | None, lease: LeaseRow | None) -> LiveJob:
+    """What recovery needs of these rows."""
+    return LiveJob(job.seq, job.id, job.created_at, job.spec, status, lease)
 
 
 class EndedJob(NamedTuple):

@@ -176,8 +176,8 @@ def leave_out_the_row_of_a_started_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def journal_no_cancellations(patch: pytest.MonkeyPatch) -> None:
-    honest = e.encode
-    patch.setattr(e, "encode", lambda events: honest([x for x in events if type(x) is not e.JobCancelled]))
+    honest = e.journal
+    patch.setattr(e, "journal", lambda events: honest([x for x in events if type(x) is not e.JobCancelled]))
 
 
 def expire_by_the_grant_alone(patch: pytest.MonkeyPatch) -> None:

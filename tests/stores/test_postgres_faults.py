@@ -166,7 +166,7 @@ def test_a_commit_that_landed_before_another_engine_came_is_acknowledged(
     link.fault = "lose the reply"
     postgres_home.chance.actions[1] = new.standby
     old.store.seal()
-    assert [live.job.seq for live in new.live_jobs()] == [1, 2]
+    assert [live.seq for live in new.live_jobs()] == [1, 2]
     with pytest.raises(Deposed, match="new"):
         old.commit(jobs=[job_row(3)])
 
@@ -210,7 +210,7 @@ def test_a_standby_takes_over_when_the_leader_closes(postgres_home: PostgresHome
     store, future = standby(postgres_home, waiting)
     leader.store.close()
     assert future.result(timeout=10).epoch == leader.mark.epoch + 1
-    assert [live.job.seq for live in store.live_jobs()] == [1]
+    assert [live.seq for live in store.live_jobs()] == [1]
 
 
 def test_a_standby_takes_over_without_ever_being_notified(
@@ -284,6 +284,6 @@ def test_a_standby_acts_within_seconds_of_the_death_of_the_leader(
         acting = time.perf_counter() - killed  # noqa: TID251
         acknowledged += [int(line) for line in child.stdout if line.endswith("\n")]
     assert acting < 5
-    live = [live.job.seq for live in store.live_jobs()]
+    live = [live.seq for live in store.live_jobs()]
     assert live[: len(acknowledged)] == acknowledged
     assert len(live) <= len(acknowledged) + 1

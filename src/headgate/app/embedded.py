@@ -31,7 +31,7 @@ class EmbeddedConnection:
 
     def submit(self, jobs: Sequence[JobInput]) -> list[str]:
         """Take in jobs, all or none; their ids in the order given. `#0` among dependencies is the first of them."""
-        ids = [self._ids.new() for _ in jobs]
+        ids = self._ids.many(len(jobs))
         new = tuple(c.NewJob(ids[place], parse_job(_resolved(job, ids))) for place, job in enumerate(jobs))
         return list(self.face.do(c.Submit(new)).ids) if new else []
 

@@ -19,6 +19,7 @@ from headgate.bootstrap.logs import start_logs
 from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
 from headgate.config import Config
+from headgate.system import spare_the_collector
 
 FAILED = 1
 _LEAVE = 3.0
@@ -55,6 +56,7 @@ class _Up:
             try:
                 await self._start_workers(served)
                 submitted = await submit_demo(served.engine, served.ids) if self._demo else 0
+                spare_the_collector()
                 self._announce(served, submitted)
                 failed = await self._until_the_end(served)
                 await self._end_workers()

@@ -49,7 +49,7 @@ class Scheduled(msgspec.Struct, frozen=True):
 # -- jobs ---------------------------------------------------------------------------------------------------------
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A job to be: its id is made outside the core."""
 
     id: str

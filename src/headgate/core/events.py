@@ -293,6 +293,7 @@ TRANSIENT: Final[frozenset[type[Event]]] = frozenset(
 
 EVENT_TYPES: Final[tuple[type[Event], ...]] = tuple(Event.__subclasses__())
 _encoder = msgspec.msgpack.Encoder()
+_SUBMITTED: Final = JobSubmitted.__struct_config__.tag
 
 
 def _union() -> Any:
@@ -305,25 +306,34 @@ def _union() -> Any:
 _decoder: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list.__class_getitem__(_union()))
 
 
-def slim(event: Event) -> Event:
+def _slim(event: Event) -> Event | tuple[object, ...]:
     """The event as the journal keeps it: large content stands elsewhere, once."""
-    if type(event) is JobSubmitted:
-        return JobSubmitted(
-            event.at, event.id, event.seq, None, event.state, event.waits_for, event.depth, event.retry_of
+    if type(event) is JobSubmitted:  # a tuple is encoded alike, and made in half the time
+        submitted = event.state._value_
+        return (
+            _SUBMITTED,
+            event.at,
+            event.id,
+            event.seq,
+            None,
+            submitted,
+            event.waits_for,
+            event.depth,
+            event.retry_of,
         )
     if type(event) is JobCompleted:
         return JobCompleted(event.at, event.job_id, event.lease_id, b"", event.digest)
     return event
 
 
+def journal(events: list[Event]) -> bytes:
+    """One blob of durable events, for the journal."""
+    return _encoder.encode([_slim(event) for event in events])
+
+
 def encode(events: list[Event]) -> bytes:
-    """One blob for the journal."""
+    """One blob of whole events."""
     return _encoder.encode(events)
-
-
-def durable(events: list[Event]) -> list[Event]:
-    """The events that the journal keeps."""
-    return [slim(event) for event in events if type(event) not in TRANSIENT]
 
 
 def decode(blob: bytes) -> list[Event]:

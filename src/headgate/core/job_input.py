@@ -30,33 +30,52 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
+_PLAIN: Final = model.JobKind()
 _encode = msgspec.json.Encoder().encode
 
 
-def parse_job(given: Mapping[str, Any], limits: Limits = LIMITS) -> model.JobSpec:
-    """Check every field and return the specification; raise `InvalidJob` naming the first field that is wrong."""
-    if not isinstance(given, Mapping):
+Kinds = dict[bytes, model.JobKind]
+"""Kinds that were parsed before, by what was written of them in JSON."""
+
+
+def parse_job(given: Mapping[str, Any], limits: Limits = LIMITS, known: Kinds | None = None) -> model.JobSpec:
+    """Check every field and return the specification; raise `InvalidJob` naming the first field that is wrong.
+
+    Many jobs of few kinds may share a `known`, if they came as plain JSON: what makes a kind is then parsed once.
+    """
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise InvalidJob(f"a job is an object, not {type(given).__name__}")
     try:
-        return _parse(given, limits)
+        return _parse(given, limits, known)
     except InvalidJob:
         raise
     except InvalidInput as error:
         raise InvalidJob(str(error).partition(": ")[2], field=error.field) from None
 
 
-def _parse(given: Mapping[str, Any], limits: Limits) -> model.JobSpec:
-    kind: dict[str, Any] = {}
+def _parse(given: Mapping[str, Any], limits: Limits, known: Kinds | None) -> model.JobSpec:
     own: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
     for field, value in given.items():
         if field in _OWN:
             own[field] = _OWN[field](value, field, limits)
         elif field in _KIND:
-            kind[field] = _KIND[field](value, field, limits)
+            shared[field] = value
         else:
             raise InvalidJob(unknown(field, (*_OWN, *_KIND)), field=str(field)[:64])
+    kind = _kind(shared, limits, known) if shared else _PLAIN
     _complete(kind, own)
-    return model.JobSpec(kind=model.JobKind(**kind), **own)
+    return model.JobSpec(kind=kind, **own)
+
+
+def _kind(given: dict[str, Any], limits: Limits, known: Kinds | None) -> model.JobKind:
+    if known is None:
+        return model.JobKind(**{field: _KIND[field](value, field, limits) for field, value in given.items()})
+    written = _encode(given)
+    kind = known.get(written)
+    if kind is None:
+        kind = known[written] = _kind(given, limits, None)
+    return kind
 
 
 def unknown(name: object, valid: Iterable[str], what: str = "field") -> str:
@@ -65,9 +84,9 @@ def unknown(name: object, valid: Iterable[str], what: str = "field") -> str:
     return f"unknown {what}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-def _complete(kind: dict[str, Any], own: dict[str, Any]) -> None:
+def _complete(kind: model.JobKind, own: dict[str, Any]) -> None:
     if not own.get("name"):
-        own["name"] = kind.get("type", "generic")
+        own["name"] = kind.type
     begin, end = own.get("not_before"), own.get("deadline")
     if begin is not None and end is not None and end < begin:
         raise InvalidJob("lies before not_before", field="deadline")
@@ -169,6 +188,8 @@ def _already_json(value: bytes, field: str) -> bytes:
 def _strict(value: object, field: str, depth: int) -> None:
     if depth < 0:
         raise InvalidInput("is nested too deeply", field=field)
+    if type(value) is str:  # most values are, and an abstract class is slow to say that it is none of its own
+        return
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput("contains NaN or an infinite number", field=field)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:

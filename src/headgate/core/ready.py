@@ -97,6 +97,17 @@ class Bucket:
         heapq.heappush(self._strays, (-rank, job.seq, self._entered, job))
         return True
 
+    def extend(self, jobs: list[Job]) -> bool:
+        """Put jobs of one kind behind the last in the line, if that is one of them; say whether it was done."""
+        first, line = jobs[0], self._line
+        if not line or line[-1].kind is not first.kind or line[-1].seq > first.seq:
+            return False
+        for job in jobs:
+            job.parked = True
+        line.extend(jobs)
+        self.live += len(jobs)
+        return True
+
     def discard(self) -> None:
         """A job of this bucket is no longer ready. Its entry is passed over when its turn comes."""
         self.live -= 1
@@ -278,6 +289,17 @@ class ReadyQueue:
             self._open(bucket, job)
         elif may_lead and (place := order_key(job)) < bucket.filed:
             self._lines[bucket.job_class][bucket.tenant].refile(bucket, place)
+
+    def push_all(self, bucket: Bucket, jobs: list[Job]) -> None:
+        """New jobs of one kind became ready, in order of submission."""
+        self.push(jobs[0])
+        rest = jobs[1:]
+        if rest and bucket.extend(rest):  # none of them stands before the first
+            self.size += len(rest)
+            self.by_class[bucket.job_class] += len(rest)
+            return
+        for job in rest:
+            self.push(job)
 
     def drop(self, job: Job) -> None:
         """A job is no longer ready; the caller has cleared its flag."""

@@ -8,9 +8,8 @@ from headgate.core.apply.jobs import line_up, watch
 from headgate.core.apply.ledgers import hold
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
-from headgate.core.state import Job, Kind, Settled, State
+from headgate.core.state import Job, Settled, State
 from headgate.core.states import TERMINAL, JobState
-from headgate.core.tenants import Tenant
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -56,18 +55,6 @@ def restore_live(
         line_up(state, job, now)
     state.counts[job.state] += 1
     return job
-
-
-def restore_queued(
-    state: State, kind: Kind, tenant: Tenant, job_id: str, seq: int, at: int, name: str, payload: bytes, others: bytes
-) -> None:
-    """Put back a job that waits as it was submitted, on nothing but room: the common case, a million times."""
-    kind.jobs += 1
-    tenant.live += 1
-    job = Job(job_id, kind, name, payload, None, others, (), None, None, None, seq, at, at, JobState.QUEUED, 0, True)
-    state.jobs[job_id] = job
-    state.counts[JobState.QUEUED] += 1
-    state.ready.push(job)
 
 
 def restore_ended(

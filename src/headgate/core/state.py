@@ -6,6 +6,9 @@ Only `apply` changes it. Reading it is free; what reads it must not keep a refer
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +23,7 @@ from headgate.core.lease import Lease
 from headgate.core.quantities import Amount
 from headgate.core.ready import Bucket, ReadyQueue
 from headgate.core.settings import Settings, check_settings
-from headgate.core.states import TRANSITIONS, JobState, Trigger, step
+from headgate.core.states import BLOCKED, QUEUED, TRANSITIONS, JobState, Trigger, step
 from headgate.core.tenants import Tenant, TenantSpec
 from headgate.core.timers import Wheel
 
@@ -89,6 +92,16 @@ class Job(msgspec.Struct, gc=False):
             self.deadline,
             self.idempotency_key,
         )
+
+
+_kind_of = attrgetter("kind")
+
+
+def plain_job(
+    job_id: str, kind: Kind, name: str, payload: bytes, seed: int | None, attributes: bytes, seq: int, at: int
+) -> Job:
+    """A job that waits for nothing but room, as `State.enter_plain` takes it: ready, and in no line yet."""
+    return Job(job_id, kind, name, payload, seed, attributes, (), None, None, None, seq, at, at, QUEUED, 0, True)
 
 
 class PolicyWait(msgspec.Struct, frozen=True):
@@ -181,7 +194,7 @@ class State:
     @property
     def depth(self) -> int:
         """Jobs that wait, for whatever reason."""
-        return self.counts[JobState.QUEUED] + self.counts[JobState.BLOCKED]
+        return self.counts[QUEUED] + self.counts[BLOCKED]
 
     def usable_units(self, now: int) -> int:
         """Units that may be leased now, held ones included."""
@@ -194,8 +207,10 @@ class State:
 
     def soonest_timer(self) -> int | None:
         """A moment before which no tick is needed; cheap enough to ask after every command."""
-        moments = [at for at in (self.waits.soonest(), self.lease_timers.soonest()) if at is not None]
-        return min(moments, default=None)
+        wait, lease = self.waits.soonest(), self.lease_timers.soonest()
+        if wait is None or lease is None:
+            return lease if wait is None else wait
+        return min(wait, lease)
 
     # -- the small steps that events are made of ----------------------------------------------------------------
 
@@ -246,6 +261,16 @@ class State:
             self.keys[spec.kind.tenant, spec.idempotency_key] = (job_id, spec_digest(spec))
         return job
 
+    def enter_plain(self, jobs: list[Job]) -> None:
+        """Many jobs come into being, in order of submission: ready as they are made, and known by no key."""
+        self.jobs.update(zip([job.id for job in jobs], jobs, strict=True))
+        self.counts[QUEUED] += len(jobs)
+        for kind, alike in groupby(jobs, _kind_of):
+            same = list(alike)
+            kind.jobs += len(same)
+            self.tenant_named(kind.of.tenant).live += len(same)
+            self.ready.push_all(kind.bucket, same)
+
     def move(self, job: Job, trigger: Trigger) -> None:
         """Take one step of the transition table."""
         before = job.state
@@ -277,10 +302,10 @@ class State:
         """Whether the holder may be asked to make room for others."""
         return lease.fence_at is None and job.kind.job_class in self.settings.preemptible_classes
 
-    def dominant_share(self, units: int, held: dict[str, Amount]) -> float:
+    def dominant_share(self, units: int, held: Iterable[tuple[str, Amount]]) -> float:
         """The largest share of anything that is held."""
         share = units / self.settings.total_units if self.settings.total_units else 0.0
-        for name, value in held.items():
+        for name, value in held:
             whole = self.totals.get(name)
             if whole:
                 share = max(share, value / whole)
@@ -288,6 +313,6 @@ class State:
 
     def restand(self, tenant: Tenant, now: int) -> None:
         """Move a tenant to where it stands in the order of fair share."""
-        present = self.dominant_share(tenant.leased_units, tenant.used)
+        present = self.dominant_share(tenant.leased_units, tenant.used.items())
         standing = tenant.standing(present, now, self.settings.fair_half_life)
         self.ready.restand(tenant.spec.id, standing)

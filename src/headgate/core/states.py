@@ -74,6 +74,14 @@ TRANSITIONS: Final[dict[tuple[JobState, Trigger], JobState]] = {
     (_S.RUNNING, _T.CANCEL): _S.CANCELLED,
 }
 
+# In Python 3.11 to look a member up on its class costs as much as a call: those that every job meets have names here.
+BLOCKED: Final = JobState.BLOCKED
+QUEUED: Final = JobState.QUEUED
+RUNNING: Final = JobState.RUNNING
+GRANT: Final = Trigger.GRANT
+START: Final = Trigger.START
+COMPLETE: Final = Trigger.COMPLETE
+
 TERMINAL: Final = frozenset({_S.COMPLETED, _S.FAILED, _S.EXPIRED, _S.CANCELLED})
 WAITING: Final = frozenset({_S.BLOCKED, _S.QUEUED})
 LEASED: Final = frozenset({_S.LEASED, _S.RUNNING})

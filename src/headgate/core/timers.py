@@ -33,10 +33,11 @@ class Wheel(Generic[K]):
         if before is not None:
             self._slots[before // _WIDTH].pop(key, None)
         self._at[key] = at
-        slot = self._slots.get(at // _WIDTH)
+        number = at // _WIDTH
+        slot = self._slots.get(number)
         if slot is None:
-            slot = self._slots[at // _WIDTH] = {}
-            heapq.heappush(self._order, at // _WIDTH)
+            slot = self._slots[number] = {}
+            heapq.heappush(self._order, number)
         slot[key] = None
 
     def drop(self, key: K) -> None:

@@ -53,8 +53,12 @@ class Forecast:
             self._next_round = state.now + EVERY
             for _ in range(min(AT_ONCE, len(self._candidates))):
                 self._bet(state, self._candidates.popleft())
+        wait = self._candidates.append
         for event in events:
-            self._learn(event, state)
+            if type(event) is e.JobSubmitted:  # a thousand at a time
+                wait(event.id)
+            else:
+                self._learn(event, state)
 
     def _bet(self, state: State, job_id: str) -> None:
         """A job that cannot start on what is there would only teach that everything comes late."""
@@ -64,8 +68,6 @@ class Forecast:
 
     def _learn(self, event: e.Event, state: State) -> None:
         match event:
-            case e.JobSubmitted():
-                self._candidates.append(event.id)
             case e.LeaseGranted():
                 self.predictor.started(event.job_id, event.at)
             case e.JobCompleted():

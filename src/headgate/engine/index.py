@@ -13,6 +13,7 @@ from headgate.engine.rows import JOB_FIELD
 from headgate.ports import EventRow, JournalRow
 
 encode = msgspec.msgpack.Encoder().encode
+_entries = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _PLACES = 20
 """Bits for the place of an event inside its commit; a commit holds at most a million events."""
 _KINDS: dict[type[e.Event], tuple[str, str]] = {
@@ -27,26 +28,27 @@ class HistoryIndex:
 
     def __init__(self, seq_of: Callable[[str], int | None]) -> None:
         self._seq_of = seq_of
-        self._waiting: deque[tuple[int, list[e.Event], Mapping[str, int]]] = deque()
+        # Encoded, as the journal has them: a backlog of a million events stays small.
+        self._waiting: deque[tuple[int, bytes, int, Mapping[str, int]]] = deque()
         self.backlog = 0
 
-    def add(self, number: int, events: list[e.Event], seqs: Mapping[str, int] = _NONE) -> None:
-        """A commit was made; `seqs` has the submission numbers of its jobs, as far as they are at hand."""
-        self._waiting.append((number, events, seqs))
-        self.backlog += len(events)
+    def add(self, number: int, journal: bytes, events: int, seqs: Mapping[str, int] = _NONE) -> None:
+        """A commit of so many events was made; `seqs` has the numbers of its jobs, as far as they are at hand."""
+        self._waiting.append((number, journal, events, seqs))
+        self.backlog += events
 
     def add_journal(self, row: JournalRow) -> None:
         """A commit from before a restart."""
-        self.add(row.number, e.decode(row.events))
+        self.add(row.number, row.events, len(_entries(row.events)))
 
     def take(self, most: int) -> tuple[list[EventRow], int | None]:
         """Rows of whole commits, about `most` of them, and the number of the last commit they cover."""
         rows: list[EventRow] = []
         covered: int | None = None
         while self._waiting and len(rows) < most:
-            covered, events, seqs = self._waiting.popleft()
-            self.backlog -= len(events)
-            self._add_rows(rows, covered, events, seqs)
+            covered, journal, events, seqs = self._waiting.popleft()
+            self.backlog -= events
+            self._add_rows(rows, covered, e.decode(journal), seqs)
         return rows, covered
 
     def _add_rows(self, rows: list[EventRow], number: int, events: list[Any], seqs: Mapping[str, int]) -> None:

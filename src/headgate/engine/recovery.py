@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
@@ -13,11 +14,11 @@ from headgate.core.cluster import ModelSpec
 from headgate.core.events import ModelSet, TenantSet, WorkerRegistered
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
-from headgate.core.restore import Standing, restore_ended, restore_live, restore_queued
+from headgate.core.restore import Standing, restore_ended, restore_live
 from headgate.core.settings import Settings
-from headgate.core.state import Kind, Settled, State
+from headgate.core.state import Job, Kind, Settled, State, plain_job
 from headgate.core.states import TERMINAL, JobState
-from headgate.core.tenants import Tenant, TenantSpec
+from headgate.core.tenants import TenantSpec
 from headgate.engine.rows import Changes, WorkerDocument
 from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, StoreDamaged
 
@@ -89,15 +90,14 @@ class _Specs:
     def __init__(self, state: State) -> None:
         self._state = state
         self._kinds: dict[bytes, JobKind] = {}
-        self._homes: dict[bytes, tuple[Kind, Tenant]] = {}
+        self._homes: dict[bytes, Kind] = {}
 
-    def home(self, encoded: bytes) -> tuple[Kind, Tenant]:
+    def home(self, encoded: bytes) -> Kind:
         """Where queued jobs of a kind are counted."""
         home = self._homes.get(encoded)
         if home is None:
             of = self.kind(encoded)
-            home = self._state.kind_for(of, of.job_class), self._state.tenant_named(of.tenant)
-            self._homes[encoded] = home
+            home = self._homes[encoded] = self._state.kind_for(of, of.job_class)
         return home
 
     def kind(self, encoded: bytes) -> JobKind:
@@ -151,34 +151,31 @@ def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
 
 
 def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
-    for job, status, lease in rows:
-        stored = _stored_spec(job.spec)
-        if status is None and lease is None and _waits_for_room_alone(stored):
-            kind, tenant = specs.home(bytes(stored.kind))
-            restore_queued(
-                state, kind, tenant, job.id, job.seq, job.created_at, stored.name, stored.payload, stored.attributes
-            )
+    plain: list[Job] = []
+    for seq, job_id, created_at, body, status, lease in rows:
+        stored = _stored_spec(body)
+        if status is None and lease is None and _is_plain(stored):
+            kind, payload, attributes = specs.home(bytes(stored.kind)), stored.payload, stored.attributes
+            plain.append(plain_job(job_id, kind, stored.name, payload, stored.seed, attributes, seq, created_at))
             continue
+        state.enter_plain(plain)
+        plain = []
         spec = specs.whole(stored)
         standing = None
         if status is not None:
             standing = _standing(spec, status)
-            changes.status_rows.add(job.seq)
+            changes.status_rows.add(seq)
         held = None
         if lease is not None:
-            held = _lease(job.id, spec, standing, lease, now)
-            changes.lease_rows.add(job.seq)
-        restore_live(state, job.id, job.seq, job.created_at, spec, standing, held, now)
+            held = _lease(job_id, spec, standing, lease, now)
+            changes.lease_rows.add(seq)
+        restore_live(state, job_id, seq, created_at, spec, standing, held, now)
+    state.enter_plain(plain)
 
 
-def _waits_for_room_alone(stored: _StoredSpec) -> bool:
-    return not (
-        stored.dependencies
-        or stored.not_before is not None
-        or stored.deadline is not None
-        or stored.idempotency_key is not None
-        or stored.seed is not None
-    )
+def _is_plain(stored: _StoredSpec) -> bool:
+    """Whether the job waits for nothing but room, and no key names it: the common case, a million times."""
+    return not stored.dependencies and (stored.not_before is stored.deadline is None and stored.idempotency_key is None)
 
 
 def _standing(spec: JobSpec, row: StatusRow) -> Standing:
@@ -215,9 +212,8 @@ def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow,
 
 def _mend_low_water(state: State, changes: Changes, mark: Mark) -> None:
     """Jobs above the mark that are not live have ended."""
-    live = sorted(job.seq for job in state.jobs.values() if job.state not in TERMINAL)
-    expected = mark.low_water
-    for seq in [*live, mark.seq + 1]:
-        for ended in range(expected, seq):
-            changes.low_water.ended(ended)
-        expected = seq + 1
+    live = sorted([job.seq for job in state.jobs.values() if job.state not in TERMINAL])
+    for before, after in pairwise([mark.low_water - 1, *live, mark.seq + 1]):
+        if after - before > 1:
+            for ended in range(before + 1, after):
+                changes.low_water.ended(ended)

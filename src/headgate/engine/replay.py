@@ -24,6 +24,7 @@ from headgate.ports import (
     DocumentRow,
     EndedJob,
     EndRow,
+    JobQuery,
     JobRow,
     JournalRow,
     LeaseRow,
@@ -31,6 +32,7 @@ from headgate.ports import (
     Mark,
     StatusRow,
     Store,
+    live_job,
 )
 
 EMPTY = Mark(epoch=0, number=0, seq=0, tokens=0, indexed=0, low_water=0)
@@ -60,15 +62,14 @@ class Tables:
     def of(cls, store: Store, mark: Mark) -> Tables:
         """Everything that a store holds, as its own questions tell it."""
         tables = cls(mark)
-        for job, status, lease in store.live_jobs():
+        for job, _, status, lease, end in store.find_jobs(JobQuery(order="oldest", limit=_EVERYTHING)):
             tables.jobs[job.seq] = job
+            if end is not None:
+                tables.ends[job.seq] = end
             if status is not None:
                 tables.statuses[job.seq] = status
             if lease is not None:
                 tables.leases[job.seq] = lease
-        for job, end in store.recent_ends(_EVERYTHING):
-            tables.jobs[job.seq] = job
-            tables.ends[job.seq] = end
         tables.places = {(row.kind, row.id): row for row in store.documents()}
         return tables
 
@@ -102,7 +103,7 @@ class Tables:
     def live_jobs(self) -> Iterator[LiveJob]:
         """All jobs that have not ended, in order of submission."""
         for seq in sorted(seq for seq in self.jobs if seq >= self.mark.low_water and seq not in self.ends):
-            yield LiveJob(self.jobs[seq], self.statuses.get(seq), self.leases.get(seq))
+            yield live_job(self.jobs[seq], self.statuses.get(seq), self.leases.get(seq))
 
     def recent_ends(self, limit: int) -> list[EndedJob]:
         """The last jobs that ended, oldest end first."""

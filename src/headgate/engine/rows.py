@@ -8,6 +8,7 @@ import msgspec
 
 from headgate.core import events as e
 from headgate.core.cluster import Worker, WorkerSpec, WorkerStatus
+from headgate.core.job import JobKind
 from headgate.core.state import Job, State
 from headgate.core.states import TERMINAL
 from headgate.ports import Batch, DocumentRow, EndRow, JobRow, LeaseRow, RecordRow, StatusRow
@@ -89,7 +90,7 @@ class Changes:
 
     def _clear(self) -> None:
         self.events: list[e.Event] = []
-        self._new: dict[str, e.JobSubmitted] = {}
+        self._new: list[e.JobSubmitted] = []
         self._touched: dict[str, None] = {}
         self._ended: dict[str, Job] = {}
         self._ended_waiting: set[str] = set()
@@ -106,9 +107,13 @@ class Changes:
         """Take in events that have just been applied."""
         for event in events:
             kind = type(event)
+            if kind is e.JobSubmitted:
+                self.events.append(event)
+                self._new.append(event)  # type: ignore[arg-type]  # it is one
+                continue
             if kind in e.TRANSIENT:
                 continue
-            self.events.append(e.slim(event))
+            self.events.append(event)
             field = JOB_FIELD.get(kind)
             if field is not None:
                 self._note_job(event, kind, getattr(event, field), state)
@@ -122,9 +127,7 @@ class Changes:
             self._ended[job_id] = job
             if kind is e.DeadlineMissed or (kind is e.JobCancelled and job.settled and job.settled.verb != "cancel"):
                 self._ended_waiting.add(job_id)
-        if kind is e.JobSubmitted:
-            self._new[job_id] = event
-        elif kind is e.JobCompleted:
+        if kind is e.JobCompleted:
             self._results[job_id] = event.result
         elif kind is not e.LeaseGranted and kind is not e.JobStarted:
             failure = _failure(event)
@@ -147,7 +150,8 @@ class Changes:
     def take(self, state: State, number: int, at: int) -> Batch:
         """The rows of the next commit; collecting starts anew."""
         batch = Batch(number, state.epoch, at, state.seq, state.tokens, self.low_water.mark)
-        batch.journal = e.encode(self.events) if self.events else b""
+        batch.journal = e.journal(self.events) if self.events else b""
+        batch.jobs = job_rows(self._new)
         seqs: dict[str, int] = {}
         for job_id in self._touched:
             job = self._ended.get(job_id) or state.jobs[job_id]
@@ -161,9 +165,6 @@ class Changes:
         return batch
 
     def _project(self, job: Job, batch: Batch, at: int) -> None:
-        submitted = self._new.get(job.id)
-        if submitted is not None:
-            batch.jobs.append(job_row(submitted))
         if job.state in TERMINAL:
             batch.ends.append(self._end_row(job, at))
             self._drop_rows(job.seq, batch)
@@ -227,26 +228,40 @@ def _failure(event: e.Event) -> e.Failure | None:
     return None
 
 
-def job_row(event: e.JobSubmitted) -> JobRow:
-    """A job as submitted."""
-    spec = event.spec
-    if spec is None:
-        raise ValueError(f"job {event.id} was submitted without its specification")
-    of = spec.kind
-    return JobRow(
-        event.seq,
-        event.id,
-        event.at,
-        event.state._value_,  # `value` is a descriptor in Python, and costs as much as the rest of the row
-        of.tenant,
-        of.type,
-        spec.name,
-        of.priority,
-        of.job_class,
-        spec.idempotency_key,
-        event.retry_of,
-        encode(spec),
-    )
+def job_rows(events: list[e.JobSubmitted]) -> list[JobRow]:
+    """Jobs as submitted. Jobs of one kind come together: it is encoded once, and put into each specification."""
+    rows: list[JobRow] = []
+    new = tuple.__new__  # what the constructor of a named tuple comes to
+    of: JobKind | None = None
+    tenant = type_ = priority = ""
+    job_class, encoded_kind = 0, msgspec.Raw()
+    for event in events:
+        spec = event.spec
+        if spec is None:
+            raise ValueError(f"job {event.id} was submitted without its specification")
+        if spec.kind is not of:
+            of = spec.kind
+            tenant, type_, priority, job_class = of.tenant, of.type, of.priority, of.job_class
+            encoded_kind = msgspec.Raw(encode(of))
+        name, key = spec.name, spec.idempotency_key
+        body = encode(
+            (  # the fields of `JobSpec`
+                encoded_kind,
+                name,
+                spec.payload,
+                spec.seed,
+                spec.attributes,
+                spec.dependencies,
+                spec.not_before,
+                spec.deadline,
+                key,
+            )
+        )
+        first = event.state._value_  # `value` is a descriptor in Python, and costs as much as the rest of the row
+        again = event.retry_of
+        row = (event.seq, event.id, event.at, first, tenant, type_, name, priority, job_class, key, again, body)
+        rows.append(new(JobRow, row))
+    return rows
 
 
 def status_row(job: Job) -> StatusRow:

@@ -157,7 +157,7 @@ class Writer:
         self._group.events += outcome.events
         self._last_now = max(self._last_now, now)
         if not self._wake:
-            self._wake = any(type(event) in _WAKING for event in outcome.events)
+            self._wake = not _WAKING.isdisjoint([type(event) for event in outcome.events])
         if type(command) is c.Tick:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:
@@ -284,14 +284,14 @@ class Writer:
             self.tell(group)
             return None
         self.number += 1
-        events = self._changes.events
+        events = len(self._changes.events)
         try:
             group.batch = self._changes.take(self.state, self.number, self._last_now)
         except Exception as error:  # something in it cannot be written down
             self.fail(group, error)
             raise
         if events:
-            self._index.add(self.number, events, self._changes.seqs)
+            self._index.add(self.number, group.batch.journal, events, self._changes.seqs)
         return self._write(group)
 
     def index(self) -> None:

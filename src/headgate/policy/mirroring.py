@@ -278,7 +278,7 @@ def _tenant(state: State, tenant: Tenant, now: int) -> d.TenantSet:
         quotas["units"] = spec.max_units
     if spec.max_leases is not None:
         quotas["jobs"] = spec.max_leases
-    present = state.dominant_share(tenant.leased_units, tenant.used)
+    present = state.dominant_share(tenant.leased_units, tenant.used.items())
     share = tenant.standing(present, now, state.settings.fair_half_life)
     usage = {**tenant.used, "units": tenant.leased_units, "jobs": tenant.leases}
     return d.TenantSet(spec.id, spec.weight, share, quotas, usage)

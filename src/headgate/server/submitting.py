@@ -9,7 +9,7 @@ import msgspec
 from headgate.core import commands as c
 from headgate.core.errors import IdempotencyConflict, InvalidInput, InvalidJob, UnknownDependency
 from headgate.core.job import JobSpec
-from headgate.core.job_input import parse_job
+from headgate.core.job_input import LIMITS, Kinds, parse_job
 from headgate.server.problems import Forbidden
 from headgate.server.service import Service
 from headgate.server.tokens import Caller
@@ -27,19 +27,17 @@ async def submit_jobs(service: Service, caller: Caller, given: Any, key: str | N
         raise InvalidInput(f"at most {MOST} jobs can be submitted at once")
     if key is not None:
         _check_key(key)
+    known: Kinds = {}
     specs = [
-        _parse(entry, index if many else None, caller, _key_of(key, index, many)) for index, entry in _numbered(entries)
+        _parse(entry, index if many else None, caller, _key_of(key, index, many), known)
+        for index, entry in enumerate(entries)
     ]
     if key is not None and many:
         await _check_same_length(service, specs, key)
-    jobs = [c.NewJob(service.ids.new(), spec) for spec in specs]
+    jobs = [c.NewJob(job_id, spec) for job_id, spec in zip(service.ids.many(len(specs)), specs, strict=True)]
     if any(spec.dependencies for spec in specs):
         jobs = await _resolve(service, caller, jobs)
     return await service.engine.do(c.Submit(tuple(jobs)))
-
-
-def _numbered(entries: list[Any]) -> Any:
-    return enumerate(entries)
 
 
 def _check_key(key: str) -> None:
@@ -51,18 +49,18 @@ def _key_of(key: str | None, index: int, many: bool) -> str | None:
     return f"{key}#{index}" if key is not None and many else key
 
 
-def _parse(entry: Any, index: int | None, caller: Caller, key: str | None) -> JobSpec:
+def _parse(entry: Any, index: int | None, caller: Caller, key: str | None, known: Kinds) -> JobSpec:
+    if caller.tenant is not None and isinstance(entry, dict):
+        entry.setdefault("tenant", caller.tenant)
     try:
-        spec = parse_job(entry)
+        spec = parse_job(entry, LIMITS, known)
     except InvalidJob as error:
         if index is None:
             raise
         text = str(error).partition(": ")[2] if error.field else str(error)
         raise InvalidJob(text, field=f"[{index}].{error.field}".rstrip("."), index=index) from None
     if caller.tenant is not None and spec.kind.tenant != caller.tenant:
-        if "tenant" in entry:
-            raise Forbidden(f"the token is bound to the tenant {caller.tenant!r}", tenant=caller.tenant)
-        spec = msgspec.structs.replace(spec, kind=msgspec.structs.replace(spec.kind, tenant=caller.tenant))
+        raise Forbidden(f"the token is bound to the tenant {caller.tenant!r}", tenant=caller.tenant)
     if key is not None:
         if spec.idempotency_key not in (None, key):
             raise InvalidJob("differs from the Idempotency-Key header", field="idempotency_key")

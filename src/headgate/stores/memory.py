@@ -32,6 +32,7 @@ from headgate.ports import (
     Retention,
     StatusRow,
     StoreError,
+    live_job,
 )
 
 
@@ -127,7 +128,7 @@ class MemoryStore:
         disk = self.disk
         with disk.lock:
             seqs = sorted(seq for seq in disk.jobs if seq >= disk.mark.low_water and seq not in disk.ends)
-            return iter([LiveJob(disk.jobs[seq], disk.statuses.get(seq), disk.leases.get(seq)) for seq in seqs])
+            return iter([live_job(disk.jobs[seq], disk.statuses.get(seq), disk.leases.get(seq)) for seq in seqs])
 
     def recent_ends(self, limit: int) -> list[EndedJob]:
         with self.disk.lock:

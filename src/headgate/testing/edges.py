@@ -61,3 +61,7 @@ class SeededIds:
         self._last += 1 + self._chance.bits(_STEP_BITS)
         shifts = range(5 * (_LENGTH - 1), -1, -5)
         return "".join(_ALPHABET[(self._last >> shift) & 31] for shift in shifts)
+
+    def many(self, count: int) -> list[str]:
+        """The next ids."""
+        return [self.new() for _ in range(count)]

@@ -6,8 +6,8 @@ from headgate.core import events as e
 from headgate.core.apply.ledgers import end_lease, settle
 from headgate.core.errors import InvalidInput
 from headgate.core.job import JobKind
-from headgate.core.state import Job, State
-from headgate.core.states import JobState, Trigger
+from headgate.core.state import Job, Kind, State, plain_job
+from headgate.core.states import QUEUED, Trigger
 
 
 def job_submitted(state: State, event: e.JobSubmitted) -> None:
@@ -21,10 +21,29 @@ def job_submitted(state: State, event: e.JobSubmitted) -> None:
     state.tenant_named(of.tenant).live += 1
     if event.waits_for or event.depth:
         state.graph.add(event.id, event.waits_for, event.depth)
-    if event.state is JobState.QUEUED:
+    if event.state is QUEUED and spec.not_before is spec.deadline is None:
+        state.make_ready(job)
+    elif event.state is QUEUED:
         line_up(state, job, event.at)
     else:
         watch(state, job)
+
+
+def plain_jobs_submitted(state: State, events: list[e.JobSubmitted]) -> None:
+    """What `job_submitted` does, for many jobs that wait for nothing but room; what they share is done once."""
+    jobs: list[Job] = []
+    of: JobKind | None = None
+    kind: Kind | None = None
+    for event in events:
+        spec = event.spec
+        if spec is None:
+            raise InvalidInput("an entry of the journal is applied together with its job's row", field="spec")
+        if kind is None or spec.kind is not of:
+            of = spec.kind
+            kind = state.kind_for(of, of.job_class)
+        jobs.append(plain_job(event.id, kind, spec.name, spec.payload, spec.seed, spec.attributes, event.seq, event.at))
+    state.enter_plain(jobs)
+    state.seq = events[-1].seq
 
 
 def line_up(state: State, job: Job, at: int) -> None:
@@ -36,7 +55,7 @@ def line_up(state: State, job: Job, at: int) -> None:
 
 def watch(state: State, job: Job) -> None:
     """Set the timer for whatever comes first: the job's time, or its deadline."""
-    begin = job.not_before if job.state is JobState.QUEUED and not job.ready else None
+    begin = job.not_before if job.state is QUEUED and not job.ready else None
     end = job.deadline
     if begin is None and end is None:
         state.waits.drop(job.id)
@@ -66,7 +85,7 @@ def job_aged(state: State, event: e.JobAged) -> None:
 def job_patched(state: State, event: e.JobPatched) -> None:
     job = _rekind(state, state.jobs[event.id], event.kind, event.kind.job_class)
     job.not_before = event.not_before
-    if job.state is JobState.QUEUED:
+    if job.state is QUEUED:
         due = event.not_before is None or event.not_before <= event.at
         if due and not job.ready:
             state.make_ready(job)

@@ -8,12 +8,12 @@ from headgate.core.apply.ledgers import end_lease, hold, settle
 from headgate.core.fingerprint import digest, said_of
 from headgate.core.lease import Lease, number_of
 from headgate.core.state import Job, State
-from headgate.core.states import Trigger
+from headgate.core.states import COMPLETE, GRANT, START, Trigger
 
 
 def lease_granted(state: State, event: e.LeaseGranted) -> None:
     job = state.jobs[event.job_id]
-    state.move(job, Trigger.GRANT)
+    state.move(job, GRANT)
     state.unready(job)
     if job.deadline is not None:
         state.waits.drop(job.id)
@@ -46,7 +46,7 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
 
 def job_started(state: State, event: e.JobStarted) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
-    state.move(job, Trigger.START)
+    state.move(job, START)
     lease.started_at = event.at
     timeout = job.kind.of.timeout
     if timeout is not None:
@@ -76,9 +76,8 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
         state.workers[lease.worker_id].completed += 1
     end_lease(state, job, lease, event.at)
     settle(state, job, lease, "complete", event.digest)
-    state.move(job, Trigger.COMPLETE)
-    children = state.graph.children(job.id)
-    for child in children:
+    state.move(job, COMPLETE)
+    for child in state.graph.children(job.id):
         state.graph.resolve(child, job.id)
     finish(state, job)
 

@@ -51,7 +51,7 @@ def end_lease(state: State, job: Job, lease: Lease, at: int) -> None:
     tenant.leased_units -= lease.units
     if lease.resources:
         add(tenant.used, lease.resources, -1)
-    share = state.dominant_share(lease.units, dict(lease.resources))
+    share = state.dominant_share(lease.units, lease.resources)
     # A clock that lags behind the grant must not pay the tenant for having run.
     tenant.charge(share, max(0, at - lease.granted_at), at, state.settings.fair_half_life)
     if lease.worker_id is not None:

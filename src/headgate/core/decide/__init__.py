@@ -20,7 +20,7 @@ R = TypeVar("R")
 Chance = Callable[[], float]
 
 
-class Outcome(msgspec.Struct, Generic[R]):
+class Outcome(msgspec.Struct, Generic[R], gc=False):
     """What a command led to."""
 
     events: list[Event]

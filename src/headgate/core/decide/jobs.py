@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from headgate.core import commands as c
@@ -21,8 +23,8 @@ from headgate.core.fingerprint import spec_digest
 from headgate.core.graph import depths
 from headgate.core.job import PRIORITIES, JobKind
 from headgate.core.state import Job, State
-from headgate.core.states import TERMINAL, WAITING, JobState, Trigger, step
-from headgate.core.typed import check_kind, check_own, instant, sayable
+from headgate.core.states import BLOCKED, QUEUED, TERMINAL, WAITING, JobState, Trigger, step
+from headgate.core.typed import all_plain, check_kind, check_own, instant, sayable
 
 RETRY_AFTER = 1_000
 """What a submitter is told to wait when the queue is full."""
@@ -31,13 +33,38 @@ RETRY_AFTER = 1_000
 def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     """Take in all jobs or none."""
     state = turn.state
+    if all_plain(command.jobs, state.settings.limits):
+        return _submit_plain(turn, command.jobs)
     answer, fresh = _recognise(state, command)
-    _check_specs(state, fresh)
+    _check_kinds(state, fresh)
+    for new in fresh:
+        check_own(new.id, new.spec, new.retry_of, state.settings.limits)
     _check_room(state, fresh)
     depth = _check_dependencies(state, fresh, command.finished)
     for new in _parents_first(fresh, depth):
         _take_in(turn, new, depth.get(new.id, 0), command.finished)
     return answer
+
+
+def _submit_plain(turn: Turn, jobs: tuple[c.NewJob, ...]) -> c.Submitted:
+    """Jobs that wait for nothing but room: the work on each is kept down, for bulk submissions live by it."""
+    state, now = turn.state, turn.now
+    ids = tuple([new.id for new in jobs])
+    _refuse_known(state, ids)
+    _check_kinds(state, jobs)
+    _check_room(state, jobs)
+    turn.emit_plain([e.JobSubmitted(now, new.id, seq, new.spec, QUEUED) for seq, new in enumerate(jobs, state.seq + 1)])
+    return c.Submitted(ids, (True,) * len(ids))
+
+
+def _refuse_known(state: State, ids: tuple[str, ...]) -> None:
+    if state.jobs.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
+        return
+    seen: set[str] = set()
+    for id_ in ids:
+        if id_ in state.jobs or id_ in seen:
+            raise DuplicateJob(f"there is a job {id_!r} already", job_id=id_)
+        seen.add(id_)
 
 
 def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.NewJob]]:
@@ -71,26 +98,28 @@ def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.New
     return c.Submitted(tuple(ids), tuple(created)), fresh
 
 
-def _check_specs(state: State, fresh: list[c.NewJob]) -> None:
+def _check_kinds(state: State, fresh: Sequence[c.NewJob]) -> None:
     """A kind is looked at when it first comes: all its jobs share it."""
     limits = state.settings.limits
+    kind: JobKind | None = None
     seen: set[JobKind] = set()
     for new in fresh:
-        kind = new.spec.kind
-        if kind not in seen and (kind, PRIORITIES.get(kind.priority)) not in state.kinds:
-            check_kind(kind, limits)
-        seen.add(kind)
-        check_own(new.id, new.spec, new.retry_of, limits)
+        if new.spec.kind is not kind:
+            kind = new.spec.kind
+            if kind not in seen and (kind, PRIORITIES.get(kind.priority)) not in state.kinds:
+                check_kind(kind, limits)
+            seen.add(kind)
 
 
-def _check_room(state: State, fresh: list[c.NewJob]) -> None:
+def _check_room(state: State, fresh: Sequence[c.NewJob]) -> None:
     limit = state.settings.max_queue_depth
     if limit and fresh and state.depth + len(fresh) > limit:
         text = f"the queue holds {state.depth} of {limit} jobs"
         raise QueueFull(text, depth=state.depth, limit=limit, retry_after=RETRY_AFTER)
     wanted: dict[str, int] = {}
     for new in fresh:
-        wanted[new.spec.kind.tenant] = wanted.get(new.spec.kind.tenant, 0) + 1
+        name = new.spec.kind.tenant
+        wanted[name] = wanted.get(name, 0) + 1
     for name, count in wanted.items():
         tenant = state.tenants.get(name)
         if tenant is None or tenant.spec.max_queued is None:
@@ -131,7 +160,7 @@ def _take_in(turn: Turn, new: c.NewJob, depth: int, finished: dict[str, JobState
     open_, ended_badly = _standing(state, spec.dependencies, finished) if spec.dependencies else ((), None)
     waits_for = () if ended_badly is not None and spec.kind.on_dependency_failure == "fail" else open_
     doomed = ended_badly is not None and spec.kind.on_dependency_failure == "fail"
-    first = JobState.BLOCKED if waits_for or doomed else JobState.QUEUED
+    first = BLOCKED if waits_for or doomed else QUEUED
     turn.emit(e.JobSubmitted(turn.now, new.id, state.seq + 1, spec, first, waits_for, depth, new.retry_of))
     if doomed and ended_badly is not None:
         turn.emit(e.DependencyFailed(turn.now, new.id, ended_badly))
@@ -190,7 +219,7 @@ def unlock_dependents(turn: Turn, children: list[str]) -> None:
     state = turn.state
     for child in children:
         job = state.jobs.get(child)
-        if job is not None and job.state is JobState.BLOCKED and not state.graph.pending(child):
+        if job is not None and job.state is BLOCKED and not state.graph.pending(child):
             turn.emit(e.JobUnblocked(turn.now, child))
 
 
@@ -202,7 +231,7 @@ def fail_dependents(turn: Turn, job_id: str, children: list[str]) -> None:
         dependency, waiting = work.pop()
         for child in waiting:
             job = state.jobs.get(child)
-            if job is None or job.state is not JobState.BLOCKED:
+            if job is None or job.state is not BLOCKED:
                 continue
             if job.kind.of.on_dependency_failure == "run":
                 turn.emit(e.DependencyEnded(turn.now, child, dependency))

@@ -13,7 +13,7 @@ from headgate.core.fingerprint import digest, said_of
 from headgate.core.job_input import json_bytes
 from headgate.core.lease import Lease, check_token
 from headgate.core.state import Job, State
-from headgate.core.states import JobState, Trigger, step
+from headgate.core.states import COMPLETE, RUNNING, START, Trigger, step
 from headgate.core.typed import typed
 
 
@@ -31,9 +31,9 @@ def start(turn: Turn, command: c.Start) -> None:
     state = turn.state
     lease = live(state, command.lease_id, command.token)
     job = state.jobs[lease.job_id]
-    if job.state is JobState.RUNNING:
+    if job.state is RUNNING:
         return
-    step(job.state, Trigger.START)
+    step(job.state, START)
     worker = state.workers[lease.worker_id] if lease.worker_id is not None else None
     if worker is not None and worker.running >= worker.spec.slots:
         raise WorkerBusy(
@@ -81,12 +81,12 @@ def complete(turn: Turn, command: c.Complete) -> None:
         return
     state = turn.state
     job = state.jobs[lease.job_id]
-    step(job.state, Trigger.COMPLETE)
+    step(job.state, COMPLETE)
     limit = state.settings.limits.payload
     if len(command.result) > limit:
         raise InvalidInput(f"is {len(command.result)} bytes, more than the {limit} allowed", field="result")
     json_bytes(command.result, "result", limit, 0)
-    children = list(state.graph.children(job.id))
+    children = state.graph.children(job.id)  # which the event forgets as a whole
     turn.emit(e.JobCompleted(turn.now, job.id, lease.id, command.result, digest(command.result)))
     if children:
         unlock_dependents(turn, children)

@@ -12,7 +12,7 @@ from headgate.stores.postgres.tables import DOCUMENT, HISTORY, JOB, LEASE, STATU
 PAGE: Final = 10_000
 
 _JOBS: Final = f"""
-SELECT {JOB.select("job")} FROM job
+SELECT seq, id, created_at, spec FROM job
 WHERE seq > %s AND NOT EXISTS (SELECT FROM history WHERE history.seq = job.seq) ORDER BY seq LIMIT {PAGE}
 """
 _ENDS: Final = f"""
@@ -28,7 +28,7 @@ def live_jobs(conn: Connection) -> Iterator[LiveJob]:
     after = _all(conn, "SELECT low_water FROM meta")[0][0] - 1
     while page := _all(conn, _JOBS, after):
         for row in page:
-            yield LiveJob(JobRow(*row), statuses.get(row[0]), leases.get(row[0]))
+            yield LiveJob._make((*row, statuses.get(row[0]), leases.get(row[0])))
         after = page[-1][0]
 
 

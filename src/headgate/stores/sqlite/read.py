@@ -56,8 +56,9 @@ _FROM_ENDED: Final = "history e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN leas
 _FROM_LEASED: Final = "lease l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN history e ON e.seq = j.seq " + _BESIDES
 _VIEW: Final = f"{_JOB}, {_STATUS}, {_LEASE}, {_END}"
 
-_LIVE: Final = f"""SELECT {_JOB} FROM job j WHERE j.seq >= (SELECT low_water FROM meta)
-    AND NOT EXISTS (SELECT 1 FROM history e WHERE e.seq = j.seq) ORDER BY j.seq"""
+_LIVE: Final = """SELECT j.seq, j.id, j.created_at, j.spec, NULL, NULL FROM job j
+    WHERE j.seq >= (SELECT low_water FROM meta) AND NOT EXISTS (SELECT 1 FROM history e WHERE e.seq = j.seq)
+    ORDER BY j.seq"""
 _STATUSES: Final = f"SELECT {_STATUS} FROM status s WHERE s.seq >= (SELECT low_water FROM meta) ORDER BY s.seq"
 _LEASES: Final = f"SELECT {_LEASE} FROM lease l WHERE l.seq >= (SELECT low_water FROM meta) ORDER BY l.seq"
 _RECENT: Final = f"""SELECT {_JOB}, {_END} FROM history e CROSS JOIN job j ON j.seq = e.seq
@@ -83,18 +84,18 @@ def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
     """All jobs that have not ended, in order of submission.
 
     Three walks side by side rather than one join: most jobs have neither a status nor a lease, and a joined row
-    would carry the empty columns of both.
+    would carry the empty columns of both. So a row has the shape of a `LiveJob` already.
     """
     statuses = _Walk(map(StatusRow._make, connection.execute(_STATUSES)))
     leases = _Walk(map(LeaseRow._make, connection.execute(_LEASES)))
     alone_until = min(statuses.next_seq, leases.next_seq)
-    new = tuple.__new__  # what the constructors of named tuples come to, a million times
+    new = tuple.__new__  # what the constructor of a named tuple comes to, a million times
     for row in connection.execute(_LIVE):
         seq = row[0]
         if seq < alone_until:
-            yield new(LiveJob, (new(JobRow, row), None, None))
+            yield new(LiveJob, row)
         else:
-            yield LiveJob(JobRow._make(row), statuses.at(seq), leases.at(seq))
+            yield LiveJob._make((*row[:4], statuses.at(seq), leases.at(seq)))
             alone_until = min(statuses.next_seq, leases.next_seq)
 
 
