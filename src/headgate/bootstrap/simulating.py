@@ -30,10 +30,16 @@ class Asked(msgspec.Struct, frozen=True):
     scale: float = 1.0
 
 
+def prepare(asked: Asked, seed: int = 0) -> tuple[sim.Workload, sim.Cluster]:
+    """The jobs and the machine."""
+    workload = _workload(asked)(seed)
+    return workload, _cluster(asked, workload)
+
+
 def run(asked: Asked, policy: str, seed: int = 0) -> sim.Results:
     """One policy."""
-    workload = _workload(asked)(seed)
-    return sim.run(workload, policy, _cluster(asked, workload), seed=seed)
+    workload, cluster = prepare(asked, seed)
+    return sim.run(workload, policy, cluster, seed=seed)
 
 
 def compare(asked: Asked, policies: Sequence[str], seeds: int = 1) -> sim.Comparison:

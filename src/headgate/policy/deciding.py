@@ -78,6 +78,7 @@ class _Asking(msgspec.Struct):
     question: Question
     frame: bytes
     key: bool
+    key_id: str
 
 
 class _Asked(msgspec.Struct):
@@ -203,7 +204,8 @@ class PolicyEngine:
         local = datetime.fromtimestamp(now / 1000, self._zone)
         number = int(decision_id.rpartition("-")[2])
         limits = (self.settings.max_answers, self.settings.budget_ms)
-        return host, _Asking(decision_id, Question(now, number, *limits, local.hour, local.weekday()), frame, key)
+        question = Question(now, number, *limits, local.hour, local.weekday())
+        return host, _Asking(decision_id, question, frame, key, self._log.key_id)
 
     def _heard(self, asking: _Asking, verdict: Verdict, shadow: Verdict | None) -> list[core.Action]:
         self._count(verdict)
@@ -251,6 +253,7 @@ class PolicyEngine:
                     key=asked.asking.key,
                     shadow=asked.shadow,
                     attempted=asked.attempted,
+                    key_id=asked.asking.key_id,
                 )
                 wishes.append(Note(KIND, asked.asking.id, dump(kept)))
             if tripped is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     shadow: ShadowSaid | None = None
     attempted: str = ""
     """The user's version that was asked, where the platform policy had to decide."""
+    key_id: str = ""
+    """The decision whose frame holds the whole state that this one's context begins with."""
 
 
 _DELTA_TYPES: Any = functools.reduce(operator.or_, Delta.__subclasses__())
@@ -99,6 +101,8 @@ class DecisionLog:
         self._number = 0
         self._since_key = 0
         self._key_size = 0
+        self._key_next = False
+        self.key_id = ""
 
     def wants_key(self) -> bool:
         """Whether the next record should hold the whole state: replaying must not cost much more than that."""
@@ -112,11 +116,15 @@ class DecisionLog:
         """Count what a replay would have to read."""
         self._key_size = max(1, len(frame)) if key else self._key_size
         self._since_key = 0 if key else self._since_key + len(frame)
+        self._key_next = key
 
     def next_id(self, now: int) -> str:
         """The name of the next decision: it sorts by time."""
         self._number += 1
-        return f"{now:013d}-{self._number:06d}"
+        decision_id = f"{now:013d}-{self._number:06d}"
+        if self._key_next:
+            self.key_id, self._key_next = decision_id, False
+        return decision_id
 
 
 def record(
@@ -130,6 +138,7 @@ def record(
     key: bool,
     shadow: ShadowSaid | None = None,
     attempted: str = "",
+    key_id: str = "",
 ) -> Decision:
     """What is kept of a decision."""
     answer = verdict.answer
@@ -154,6 +163,7 @@ def record(
         verdict.waited_us,
         shadow,
         attempted,
+        key_id,
     )
 
 
@@ -184,6 +194,29 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
     return list(decisions[start : place + 1])
 
 
+class Read(Protocol):
+    """Reads bodies of a log, oldest first, from `since` to before `until`."""
+
+    def __call__(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
+        """Read."""
+        ...
+
+
+def read_history(read: Read, decision_id: str) -> list[Decision]:
+    """The same, reading no more of the log than from that key frame on."""
+    found = [load(body) for body in read(KIND, decision_id)]
+    if not found:
+        raise LookupError(f"there is no decision {decision_id!r}")
+    last = found[-1]
+    since = _time_of(last.key_id)  # a record from before key frames had names: from the beginning
+    return history_of([load(body) for body in read(KIND, None, since, last.at + 1)], decision_id)
+
+
+def _time_of(decision_id: str) -> int:
+    at = decision_id.partition("-")[0]
+    return int(at) if at else 0
+
+
 class Replayer:
     """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
@@ -198,6 +231,11 @@ class Replayer:
         for decision in history:
             self._host.feed(unpack(decision.frame))
         return self.ask_again(history[-1].question)
+
+    def ask_on(self, deltas: Sequence[Delta], question: Question) -> Verdict:
+        """The verdict on any state that can be told."""
+        self._host.feed(deltas)
+        return self.ask_again(question)
 
     def follow(self, decision: Decision) -> Verdict | None:
         """The verdict on a decision whose predecessor was followed just before.
