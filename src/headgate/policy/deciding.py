@@ -153,7 +153,10 @@ class PolicyEngine:
         return host
 
     def _everything(self) -> list[Delta]:
-        return [] if self._state is None else self._mirroring.everything(self._state, self._now)
+        """For a process that has to begin anew: it knows more than the others until all are told everything."""
+        with self._lock:
+            self._fresh = True
+            return [] if self._state is None else self._mirroring.snapshot(self._state, self._now)
 
     # -- what the engine tells ----------------------------------------------------------------------------------
 

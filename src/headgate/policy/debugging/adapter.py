@@ -83,9 +83,10 @@ class Adapter:
             return
         act = self._requests.get(str(request.get("command")))
         arguments = request.get("arguments")
+        if act is None:
+            self._refuse(request, f"{request.get('command')!r} is not supported")
+            return
         try:
-            if act is None:
-                raise RequestFailed(f"{request.get('command')!r} is not supported")
             act(request, arguments if isinstance(arguments, dict) else {})
         except (RequestFailed, HeadgateError, SessionEnded) as error:
             self._refuse(request, str(error))
