@@ -1,4 +1,4 @@
-"""What is told bit by bit adds up to what would be told at once: after any history of an engine both mirrors look the same."""
+"""What is told bit by bit adds up to what would be told at once, and what is recorded to what was told."""
 
 from __future__ import annotations
 
@@ -16,10 +16,22 @@ from headgate.core.events import Failure
 from headgate.core.ordering import FirstFit
 from headgate.core.settings import Settings
 from headgate.core.state import State
-from headgate.policy.deltas import RunningRemoved, RunningSet, WorkerChanged, WorkerSet
+from headgate.policy.deciding import PolicySettings
+from headgate.policy.decisions import DecisionLog, unpack
+from headgate.policy.deltas import (
+    MetricsSet,
+    Reset,
+    RunningRemoved,
+    RunningSet,
+    WorkerChanged,
+    WorkerRemoved,
+    WorkerSet,
+)
 from headgate.policy.mirroring import Mirroring
 from headgate.policy.runtime import Runtime
+from headgate.policy.verdict import HostSettings
 from headgate.testing import job, worker
+from tests.policy.office import Office
 from tests.policy.world import QUESTION
 
 # Everything but shares of tenants, which are told when something happens to the tenant.
@@ -145,3 +157,36 @@ def test_a_job_that_begins_or_ends_travels_without_the_others_of_its_worker() ->
     assert [delta.job_id for delta in told if isinstance(delta, RunningRemoved)] == ["a"]
     assert not any(isinstance(delta, WorkerSet) for delta in told)
     assert not life.mirroring.news(life.state, life.now)
+
+
+def test_what_was_told_with_a_question_that_is_not_recorded_is_in_the_next_record() -> None:
+    log = DecisionLog()
+    first = log.told([Reset(), MetricsSet({"a": 1.0})], key=True)
+    assert unpack(first)
+    nothing_came_of_it = log.next_id(1)
+    again = log.told([WorkerRemoved("w")], key=False)
+    second = log.next_id(2)
+    assert unpack(again) == [Reset(), MetricsSet({"a": 1.0}), WorkerRemoved("w")]
+    assert log.holds_key
+    assert log.key_id == second != nothing_came_of_it
+    log.recorded()
+    log.told([MetricsSet({"a": 2.0, "b": 3.0})], key=False)
+    assert unpack(log.told([MetricsSet({"b": 4.0})], key=False)) == [MetricsSet({"a": 2.0, "b": 4.0})]
+    assert log.next_id(3) != log.key_id == second
+
+
+def test_a_policy_that_says_nothing_leaves_no_hole_in_the_record() -> None:
+    office = Office(PolicySettings(host=HostSettings(limit_ms=5_000, platform_limit_ms=5_000)))
+    try:
+        silent = "function schedule(c) if #c.queue < 3 then return nil end return platform.schedule(c) end"
+        office.policies.deploy("lua", silent, force=True)
+        office.do(c.RegisterWorker(worker("w", slots=4)))
+        for name in ("a", "b", "c"):
+            office.submit(name)
+            office.cycle()
+        (decision,) = office.policies.decisions()
+        assert [action.get("job_id") for action in decision.actions] == ["a"]
+        assert decision.keyframe
+        assert office.policies.replay(decision.id).same
+    finally:
+        office.stop()

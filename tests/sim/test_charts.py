@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from pathlib import Path
-from xml.etree import ElementTree as Xml
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_every_chart_becomes_a_file_of_its_own_that_needs_nothing_else(drawn: li
     }
     for path in files:
         text = path.read_text("utf-8")
-        assert Xml.fromstring(text).tag.endswith("svg")
+        assert ET.fromstring(text).tag.endswith("svg")
         assert "<style>" in text
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "easy-backfill</text>" in (tmp_path / "new/folder/wait.svg").read_text("utf-8")  # who is who
@@ -61,7 +61,7 @@ def test_a_policy_with_a_strange_name_gets_a_harmless_file_name(tmp_path: Path) 
 
 def test_an_empty_run_has_charts_too() -> None:
     for chart in charts([run(generate("poisson", 0, Shape(jobs=0)), "fcfs")]):
-        Xml.fromstring(chart.whole())
+        ET.fromstring(chart.whole())
 
 
 @pytest.mark.parametrize(

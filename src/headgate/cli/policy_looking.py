@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from headgate.cli.api import connect, part
-from headgate.cli.exits import DONE, FAILED
+from headgate.cli.exits import DONE, FAILED, Failure
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, table
+from headgate.core.errors import HeadgateError
 
 if TYPE_CHECKING:
     from headgate.bootstrap.looking import Fetch, Looked
@@ -49,7 +50,15 @@ def debug(arguments: argparse.Namespace) -> int:
     """Be a debug adapter until the client leaves."""
     from headgate.bootstrap import looking
 
-    opened = looking.opener(_looked(arguments), _fetch(arguments))
+    fetch = _fetch(arguments)
+
+    def told(decision: str) -> dict[str, Any]:
+        try:
+            return fetch(decision)
+        except Failure as failure:  # for the editor, which stays
+            raise HeadgateError(str(failure)) from failure
+
+    opened = looking.opener(_looked(arguments), told)
     try:
         if arguments.port is None:
             looking.serve_streams(sys.stdin, sys.stdout, opened)

@@ -20,8 +20,8 @@ from headgate.core.events import DocumentSet, Event
 from headgate.core.ordering import FirstFit, Note
 from headgate.core.state import State
 from headgate.policy import answers
-from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, pack, record
-from headgate.policy.deltas import Delta, Question, Reset
+from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, record
+from headgate.policy.deltas import Delta, MetricsSet, Question, Reset
 from headgate.policy.host import PolicyHost
 from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
@@ -79,6 +79,8 @@ class _Asking(msgspec.Struct):
     frame: bytes
     key: bool
     key_id: str
+    quiet: bool
+    """Nothing but time has passed since the question before."""
 
 
 class _Asked(msgspec.Struct):
@@ -116,6 +118,8 @@ class PolicyEngine:
         self._asked: _Asked | None = None
         self._in_a_row = 0
         self._starving_since: int | None = None
+        self._waits_as: list[Any] | None = None
+        """The last answer that was kept, if it was to wait."""
         self._staged: dict[str, PolicyHost] = {}
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -201,14 +205,14 @@ class PolicyEngine:
         host.feed(told)
         if self._shadow is not None:
             self._shadow.feed(told)
-        frame = pack(told)
-        self._log.told(frame, key=key)
+        frame = self._log.told(told, key=key, carry=self.settings.record)
         decision_id = self._log.next_id(now)
         local = datetime.fromtimestamp(now / 1000, self._zone)
         number = int(decision_id.rpartition("-")[2])
         limits = (self.settings.max_answers, self.settings.budget_ms)
         question = Question(now, number, *limits, local.hour, local.weekday())
-        return host, _Asking(decision_id, question, frame, key, self._log.key_id)
+        quiet = not key and all(isinstance(delta, MetricsSet) for delta in told)
+        return host, _Asking(decision_id, question, frame, self._log.holds_key, self._log.key_id, quiet)
 
     def _heard(self, asking: _Asking, verdict: Verdict, shadow: Verdict | None) -> list[core.Action]:
         self._count(verdict)
@@ -245,7 +249,7 @@ class PolicyEngine:
             self.refusals += len(scheduled.refused)
             wishes: list[Note | Command[Any]] = []
             tripped = self._trips(asked, scheduled, now)
-            if self.settings.record or tripped is not None:
+            if tripped is not None or (self.settings.record and not self._says_the_same(asked)):
                 kept = record(
                     asked.asking.id,
                     now,
@@ -259,9 +263,19 @@ class PolicyEngine:
                     key_id=asked.asking.key_id,
                 )
                 wishes.append(Note(KIND, asked.asking.id, dump(kept)))
+                self._log.recorded()
             if tripped is not None:
                 wishes.append(trip(self._pointer_body(), tripped))
             return wishes
+
+    def _says_the_same(self, asked: _Asked) -> bool:
+        """Whether a policy goes on waiting for the reason it gave: once is enough for the log, not every second."""
+        verdict = asked.verdict
+        waits = verdict.failure is None and all(isinstance(action, answers.Wait) for action in verdict.actions)
+        said = verdict.answer.actions if waits and asked.shadow is None else None
+        same = asked.asking.quiet and said is not None and said == self._waits_as
+        self._waits_as = said
+        return same
 
     def _pointer_body(self) -> bytes | None:
         return None if self._state is None else self._state.documents.get((POINTER, "pointer"))

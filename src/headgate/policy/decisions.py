@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from headgate.core.commands import Scheduled
-from headgate.policy.deltas import Delta, Question
+from headgate.policy.deltas import Delta, MetricsSet, Question
 from headgate.policy.host import PolicyHost
 from headgate.policy.verdict import HostSettings, Verdict
 
@@ -84,6 +84,14 @@ def unpack(frame: bytes) -> list[Delta]:
     return told
 
 
+def joined(before: list[Delta], told: list[Delta]) -> list[Delta]:
+    """What was told one after the other; metrics that only follow the clock take no more room than once."""
+    last = before[-1] if before else None
+    if isinstance(last, MetricsSet) and len(told) == 1 and isinstance(told[0], MetricsSet):
+        return [*before[:-1], MetricsSet({**last.values, **told[0].values})]
+    return [*before, *told]
+
+
 class Difference(msgspec.Struct, frozen=True):
     """A decision under another policy."""
 
@@ -101,7 +109,9 @@ class DecisionLog:
         self._number = 0
         self._since_key = 0
         self._key_size = 0
-        self._key_next = False
+        self.holds_key = False
+        """Whether the next record begins with the whole state."""
+        self._unrecorded: list[Delta] = []
         self.key_id = ""
 
     def wants_key(self) -> bool:
@@ -112,18 +122,28 @@ class DecisionLog:
         """The mirror begins anew: so do the records."""
         self._key_size = 0
 
-    def told(self, frame: bytes, *, key: bool) -> None:
-        """Count what a replay would have to read."""
+    def told(self, deltas: list[Delta], *, key: bool, carry: bool = True) -> bytes:
+        """The frame of the next record, and what a replay would have to read is counted.
+
+        Not every question is recorded; what was told with one that is not goes into the frame of the next that is.
+        """
+        self._unrecorded = joined([] if key or not carry else self._unrecorded, deltas)
+        frame = pack(self._unrecorded)
         self._key_size = max(1, len(frame)) if key else self._key_size
         self._since_key = 0 if key else self._since_key + len(frame)
-        self._key_next = key
+        self.holds_key = self.holds_key or key
+        return frame
+
+    def recorded(self) -> None:
+        """The last frame is in the log."""
+        self._unrecorded, self.holds_key = [], False
 
     def next_id(self, now: int) -> str:
         """The name of the next decision: it sorts by time."""
         self._number += 1
         decision_id = f"{now:013d}-{self._number:06d}"
-        if self._key_next:
-            self.key_id, self._key_next = decision_id, False
+        if self.holds_key:
+            self.key_id = decision_id
         return decision_id
 
 
@@ -217,11 +237,16 @@ def _time_of(decision_id: str) -> int:
     return int(at) if at else 0
 
 
+_PATIENCE = 5_000
+"""Milliseconds for an answer. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
+
+
 class Replayer:
     """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
     def __init__(self, lua: str | None, settings: HostSettings | None = None) -> None:
-        self._host = PolicyHost(settings or HostSettings())
+        patient = msgspec.structs.replace(settings or HostSettings(), limit_ms=_PATIENCE, platform_limit_ms=_PATIENCE)
+        self._host = PolicyHost(patient)
         self._host.start()
         if lua is not None:
             self._host.load(lua, "replay")

@@ -184,7 +184,7 @@ class Reset(Delta, tag=14, frozen=True, gc=False):
 
 
 class WorkerChanged(Delta, tag=15, frozen=True, gc=False):
-    """Figures of a worker changed: name, value, name, value, ... with the names of `WorkerSet`; `resources_free` whole."""
+    """Figures of a worker changed: name, value, name, value, ... with the names of `WorkerSet`."""
 
     id: str
     changes: list[Any]

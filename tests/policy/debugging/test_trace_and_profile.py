@@ -1,4 +1,4 @@
-"""A trace shows what ran and what changed; a profile says where the time goes; both on recorded and simulated decisions."""
+"""A trace shows what ran and what changed, a profile where the time goes; of recorded and simulated decisions."""
 
 from __future__ import annotations
 
