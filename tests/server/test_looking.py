@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -158,3 +159,25 @@ def test_the_launch_configurations_of_the_guide_name_fields_that_there_are() -> 
     (debugger,) = extension["contributes"]["debuggers"]
     assert set(debugger["configurationAttributes"]["launch"]["properties"]) <= known
     assert (DOCS.parent / "editors/vscode" / debugger["program"]).is_file()
+
+
+def test_a_decision_of_a_simulation_is_traced_and_gives_the_answer_of_the_simulation(tmp_path: Path) -> None:
+    (tmp_path / "mine.lua").write_text("function schedule(c)\n  return platform.schedule(c)\nend")
+    for policy in ("easy-backfill", "mine.lua"):
+        given = ("policy", "trace", policy, "--workload", "lublin", "--jobs", "40", "--number", "12", "--json")
+        done = headgate(*given, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (exits.DONE, "")
+        assert json.loads(done.stdout)["same"] is True
+
+
+def test_a_client_comes_to_a_port(tmp_path: Path) -> None:
+    (tmp_path / "mine.lua").write_text('function schedule(c) return { action = "wait" } end')
+    command = [sys.executable, "-m", "headgate", "policy", "debug", str(tmp_path / "mine.lua"), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        port = int(process.stderr.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 30) as client:
+            client.sendall(frame({"seq": 1, "type": "request", "command": "initialize"}))
+            (answer,) = Inbox().push(client.recv(1 << 16))
+            assert answer["body"]["supportsLogPoints"]
+        assert process.wait(30) == exits.DONE

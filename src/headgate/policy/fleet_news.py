@@ -14,6 +14,8 @@ from headgate.core.state import State
 from headgate.policy import deltas as d
 
 _Figures = tuple[str, int, float | None, dict[str, float], int, int]
+_MANY = 16
+"""More jobs than this, and the whole record is read sooner than so many changes to it."""
 _FIGURES = ("status", "slots_free", "vram_free", "resources_free", "jobs_completed", "last_used_at")
 
 
@@ -70,7 +72,7 @@ class FleetNews:
                 if told is not None:
                     self._forget(worker_id)
                     yield d.WorkerRemoved(worker_id)
-            elif told is None or told.spec is not worker.spec:
+            elif told is None or told.spec is not worker.spec or len(jobs) > _MANY:
                 self._forget(worker_id)
                 yield self._whole(state, worker)
             else:
