@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from headgate.policy import answers
@@ -58,3 +60,13 @@ def test_backfill_fills_the_gap_with_the_largest_that_fits_until_patience_ends()
     runtime = runtime_with(worker("w-1", slots=2, slots_free=2, resources_free={"cpu": 4}), *jobs)
     runtime.load(TEMPLATES["backfill"].source)
     assert [a.get("job_id") for a in runtime.ask(QUESTION).actions[:2]] == ["job-3", "job-2"]
+
+
+def test_the_two_kinds_of_easy_backfilling_differ_in_the_order_of_those_behind_alone() -> None:
+    """A template is one whole file to start from, so what two share is written twice; here it is kept the same."""
+    functions = [
+        dict(re.findall(r"^(?:local )?function (\w+)(.*?)^end$", TEMPLATES[name].source, re.MULTILINE | re.DOTALL))
+        for name in ("easy-backfill", "easy-sjbf")
+    ]
+    assert functions[0].keys() == functions[1].keys() == {"start", "look_ahead", "behind", "backfill", "schedule"}
+    assert [name for name in functions[0] if functions[0][name] != functions[1][name]] == ["behind"]

@@ -65,7 +65,7 @@ def test_a_decision_of_an_earlier_platform_policy_is_replayed_with_that_one(
     assert (decision.decided_by, decision.version) == ("platform", platform_version())
     assert office.policies.replay(decision.id).same
     earlier = load(dump(decision).replace(platform_version().encode(), b"0.9.0"))
-    monkeypatch.setattr(office.policies, "decisions", lambda: [earlier])
+    monkeypatch.setattr(office.policies, "history", lambda _: [earlier])
     with pytest.raises(PolicyNotFound, match=r"platform policy 0\.9\.0 is not part of this Headgate"):
         office.policies.replay(earlier.id)
     hold = "-- version: 0.9.0\nfunction schedule(c) return { action = 'wait', reason = 'as it was' } end"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from headgate.bootstrap.engine import all_records
+from headgate.bootstrap.engine import PAGE, all_records
 from headgate.core.commands import Command
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.questions import GetDocuments, answer
+from headgate.engine.questions import GetDocuments, GetRecords, answer
 
 R = TypeVar("R")
 
@@ -34,11 +34,12 @@ class AsyncDesk:
 
         return self._over(read)
 
-    def records(self, kind: str, key: str | None = None) -> list[bytes]:
+    def records(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
         """Entries of a log, oldest first; the store is read beside the work."""
         writer = self._engine.writer
         now = self._engine.clock.now()
-        return all_records(lambda question: answer(question, writer.state, writer.store, now), kind, key)
+        wanted = GetRecords(kind, since, until, key, PAGE)
+        return all_records(lambda question: answer(question, writer.state, writer.store, now), wanted)
 
     def _over(self, step: Callable[[], Awaitable[R]]) -> R:
         async def taken() -> R:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from headgate.core.commands import Command
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
@@ -26,7 +28,7 @@ from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock
 
 R = TypeVar("R")
-_PAGE = 10_000
+PAGE = 10_000
 
 
 def open_store(url: str) -> Store:
@@ -112,18 +114,18 @@ class Desk:
         """All documents of a kind."""
         return self._engine.ask(GetDocuments(kind))
 
-    def records(self, kind: str, key: str | None = None) -> list[bytes]:
+    def records(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
-        return all_records(self._engine.ask, kind, key)
+        return all_records(self._engine.ask, GetRecords(kind, since, until, key, PAGE))
 
 
-def all_records(ask: Callable[[GetRecords], list[RecordRow]], kind: str, key: str | None) -> list[bytes]:
-    """Every entry of a log, asked for page by page."""
-    found = ask(GetRecords(kind, key=key, limit=_PAGE))
+def all_records(ask: Callable[[GetRecords], list[RecordRow]], wanted: GetRecords) -> list[bytes]:
+    """Every entry of a log in a range of time, asked for page by page."""
+    found = ask(wanted)
     page = found
-    while len(page) == _PAGE:
+    while len(page) == wanted.limit:
         seen = {row.number for row in found}
-        page = ask(GetRecords(kind, since=page[-1].at, key=key, limit=_PAGE))
+        page = ask(msgspec.structs.replace(wanted, since=page[-1].at))
         page = [row for row in page if row.number not in seen]
         found += page
     return [row.body for row in found]

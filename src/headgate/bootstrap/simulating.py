@@ -11,6 +11,7 @@ import msgspec
 from headgate import sim
 from headgate.bootstrap.engine import open_store
 from headgate.core.quantities import instant
+from headgate.sim.charts import charts, difference_charts, write_png, write_svg
 
 GENERATORS = sim.GENERATORS
 Shape = sim.Shape
@@ -30,10 +31,16 @@ class Asked(msgspec.Struct, frozen=True):
     scale: float = 1.0
 
 
+def prepare(asked: Asked, seed: int = 0) -> tuple[sim.Workload, sim.Cluster]:
+    """The jobs and the machine."""
+    workload = _workload(asked)(seed)
+    return workload, _cluster(asked, workload)
+
+
 def run(asked: Asked, policy: str, seed: int = 0) -> sim.Results:
     """One policy."""
-    workload = _workload(asked)(seed)
-    return sim.run(workload, policy, _cluster(asked, workload), seed=seed)
+    workload, cluster = prepare(asked, seed)
+    return sim.run(workload, policy, cluster, seed=seed)
 
 
 def compare(asked: Asked, policies: Sequence[str], seeds: int = 1) -> sim.Comparison:
@@ -59,6 +66,16 @@ def convert(
     workload = _history(source, since, until) if database else sim.read_workload(source, format_)
     sim.write_jsonl(workload, target)
     return workload
+
+
+def draw(shown: sim.Results | sim.Comparison, svg: str | None, png: str | None) -> list[Path]:
+    """Write the charts of a run or a comparison as files; which ones were written."""
+    if isinstance(shown, sim.Comparison):
+        made = [*difference_charts(shown), *charts([shown.runs[name][0] for name in shown.policies])]
+    else:
+        made = charts([shown])
+    written = write_svg(svg, made) if svg else []
+    return written + (write_png(png, made) if png else [])
 
 
 def plain(results: sim.Results) -> dict[str, Any]:

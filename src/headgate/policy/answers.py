@@ -20,6 +20,8 @@ from headgate.policy.deltas import (
     PoolRemoved,
     PoolSet,
     Reset,
+    RunningRemoved,
+    RunningSet,
     WorkerRemoved,
     WorkerSet,
 )
@@ -90,7 +92,8 @@ class Known:
     def __init__(self) -> None:
         self.jobs: set[str] = set()
         self.external: set[str] = set()
-        self.workers: dict[str, WorkerSet] = {}
+        self.workers: dict[str, set[str]] = {}
+        """With the jobs that run there."""
         self.pools: set[str] = set()
 
     def note(self, deltas: Iterable[Delta]) -> None:
@@ -105,8 +108,12 @@ class Known:
                     self.jobs.discard(delta.id)
                     self.external.discard(delta.id)
                 case WorkerSet():
-                    self.workers[delta.id] = delta
+                    self.workers[delta.id] = {job.id for job in delta.current_jobs}
                     self.pools.add(delta.pool_id)
+                case RunningSet() if delta.worker_id in self.workers:
+                    self.workers[delta.worker_id].add(delta.job.id)
+                case RunningRemoved() if delta.worker_id in self.workers:
+                    self.workers[delta.worker_id].discard(delta.job_id)
                 case WorkerRemoved():
                     self.workers.pop(delta.id, None)
                 case PoolSet():
@@ -120,7 +127,7 @@ class Known:
 
     def running(self) -> set[str]:
         """Jobs that hold a slot."""
-        return {job.id for worker in self.workers.values() for job in worker.current_jobs}
+        return {job_id for jobs in self.workers.values() for job_id in jobs}
 
 
 def check(raw: list[dict[str, Any]], known: Known, limit: int = MAX_ACTIONS) -> list[Action]:

@@ -20,8 +20,8 @@ from headgate.core.events import DocumentSet, Event
 from headgate.core.ordering import FirstFit, Note
 from headgate.core.state import State
 from headgate.policy import answers
-from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, pack, record
-from headgate.policy.deltas import Delta, Question, Reset
+from headgate.policy.decisions import KIND, DecisionLog, ShadowSaid, dump, record
+from headgate.policy.deltas import Delta, MetricsSet, Question, Reset
 from headgate.policy.host import PolicyHost
 from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
@@ -78,6 +78,7 @@ class _Asking(msgspec.Struct):
     question: Question
     frame: bytes
     key: bool
+    key_id: str
     quiet: bool
     """Nothing but time has passed since the question before."""
 
@@ -156,7 +157,10 @@ class PolicyEngine:
         return host
 
     def _everything(self) -> list[Delta]:
-        return [] if self._state is None else self._mirroring.everything(self._state, self._now)
+        """For a process that has to begin anew: it knows more than the others until all are told everything."""
+        with self._lock:
+            self._fresh = True
+            return [] if self._state is None else self._mirroring.snapshot(self._state, self._now)
 
     # -- what the engine tells ----------------------------------------------------------------------------------
 
@@ -201,14 +205,14 @@ class PolicyEngine:
         host.feed(told)
         if self._shadow is not None:
             self._shadow.feed(told)
-        frame = pack(told)
-        self._log.told(frame, key=key)
+        frame = self._log.told(told, key=key, carry=self.settings.record)
         decision_id = self._log.next_id(now)
         local = datetime.fromtimestamp(now / 1000, self._zone)
         number = int(decision_id.rpartition("-")[2])
         limits = (self.settings.max_answers, self.settings.budget_ms)
         question = Question(now, number, *limits, local.hour, local.weekday())
-        return host, _Asking(decision_id, question, frame, key, quiet=not key and len(told) == 1)
+        quiet = not key and all(isinstance(delta, MetricsSet) for delta in told)
+        return host, _Asking(decision_id, question, frame, self._log.holds_key, self._log.key_id, quiet)
 
     def _heard(self, asking: _Asking, verdict: Verdict, shadow: Verdict | None) -> list[core.Action]:
         self._count(verdict)
@@ -256,8 +260,10 @@ class PolicyEngine:
                     key=asked.asking.key,
                     shadow=asked.shadow,
                     attempted=asked.attempted,
+                    key_id=asked.asking.key_id,
                 )
                 wishes.append(Note(KIND, asked.asking.id, dump(kept)))
+                self._log.recorded()
             if tripped is not None:
                 wishes.append(trip(self._pointer_body(), tripped))
             return wishes

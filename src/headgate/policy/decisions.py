@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from headgate.core.commands import Scheduled
-from headgate.policy.deltas import Delta, Question
+from headgate.policy.deltas import Delta, MetricsSet, Question
 from headgate.policy.host import PolicyHost
 from headgate.policy.verdict import HostSettings, Verdict
 
@@ -64,6 +64,8 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     shadow: ShadowSaid | None = None
     attempted: str = ""
     """The user's version that was asked, where the platform policy had to decide."""
+    key_id: str = ""
+    """The decision whose frame holds the whole state that this one's context begins with."""
 
 
 _DELTA_TYPES: Any = functools.reduce(operator.or_, Delta.__subclasses__())
@@ -80,6 +82,14 @@ def unpack(frame: bytes) -> list[Delta]:
     """What a policy was told, as it can be told again."""
     told: list[Delta] = _deltas.decode(frame)
     return told
+
+
+def joined(before: list[Delta], told: list[Delta]) -> list[Delta]:
+    """What was told one after the other; metrics that only follow the clock take no more room than once."""
+    last = before[-1] if before else None
+    if isinstance(last, MetricsSet) and len(told) == 1 and isinstance(told[0], MetricsSet):
+        return [*before[:-1], MetricsSet({**last.values, **told[0].values})]
+    return [*before, *told]
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -99,6 +109,10 @@ class DecisionLog:
         self._number = 0
         self._since_key = 0
         self._key_size = 0
+        self.holds_key = False
+        """Whether the next record begins with the whole state."""
+        self._unrecorded: list[Delta] = []
+        self.key_id = ""
 
     def wants_key(self) -> bool:
         """Whether the next record should hold the whole state: replaying must not cost much more than that."""
@@ -108,15 +122,29 @@ class DecisionLog:
         """The mirror begins anew: so do the records."""
         self._key_size = 0
 
-    def told(self, frame: bytes, *, key: bool) -> None:
-        """Count what a replay would have to read."""
+    def told(self, deltas: list[Delta], *, key: bool, carry: bool = True) -> bytes:
+        """The frame of the next record, and what a replay would have to read is counted.
+
+        Not every question is recorded; what was told with one that is not goes into the frame of the next that is.
+        """
+        self._unrecorded = joined([] if key or not carry else self._unrecorded, deltas)
+        frame = pack(self._unrecorded)
         self._key_size = max(1, len(frame)) if key else self._key_size
         self._since_key = 0 if key else self._since_key + len(frame)
+        self.holds_key = self.holds_key or key
+        return frame
+
+    def recorded(self) -> None:
+        """The last frame is in the log."""
+        self._unrecorded, self.holds_key = [], False
 
     def next_id(self, now: int) -> str:
         """The name of the next decision: it sorts by time."""
         self._number += 1
-        return f"{now:013d}-{self._number:06d}"
+        decision_id = f"{now:013d}-{self._number:06d}"
+        if self.holds_key:
+            self.key_id = decision_id
+        return decision_id
 
 
 def record(
@@ -130,6 +158,7 @@ def record(
     key: bool,
     shadow: ShadowSaid | None = None,
     attempted: str = "",
+    key_id: str = "",
 ) -> Decision:
     """What is kept of a decision."""
     answer = verdict.answer
@@ -154,6 +183,7 @@ def record(
         verdict.waited_us,
         shadow,
         attempted,
+        key_id,
     )
 
 
@@ -184,6 +214,29 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
     return list(decisions[start : place + 1])
 
 
+class Read(Protocol):
+    """Reads bodies of a log, oldest first, from `since` to before `until`."""
+
+    def __call__(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
+        """Read."""
+        ...
+
+
+def read_history(read: Read, decision_id: str) -> list[Decision]:
+    """The same, reading no more of the log than from that key frame on."""
+    found = [load(body) for body in read(KIND, decision_id)]
+    if not found:
+        raise LookupError(f"there is no decision {decision_id!r}")
+    last = found[-1]
+    since = _time_of(last.key_id)  # a record from before key frames had names: from the beginning
+    return history_of([load(body) for body in read(KIND, None, since, last.at + 1)], decision_id)
+
+
+def _time_of(decision_id: str) -> int:
+    at = decision_id.partition("-")[0]
+    return int(at) if at else 0
+
+
 _PATIENCE = 5_000
 """Milliseconds for an answer. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
 
@@ -203,6 +256,11 @@ class Replayer:
         for decision in history:
             self._host.feed(unpack(decision.frame))
         return self.ask_again(history[-1].question)
+
+    def ask_on(self, deltas: Sequence[Delta], question: Question) -> Verdict:
+        """The verdict on any state that can be told."""
+        self._host.feed(deltas)
+        return self.ask_again(question)
 
     def follow(self, decision: Decision) -> Verdict | None:
         """The verdict on a decision whose predecessor was followed just before.

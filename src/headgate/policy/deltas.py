@@ -183,6 +183,27 @@ class Reset(Delta, tag=14, frozen=True, gc=False):
     """Forget everything: a full state follows."""
 
 
+class WorkerChanged(Delta, tag=15, frozen=True, gc=False):
+    """Figures of a worker changed: name, value, name, value, ... with the names of `WorkerSet`."""
+
+    id: str
+    changes: list[Any]
+
+
+class RunningSet(Delta, tag=16, frozen=True, gc=False):
+    """A job began on a worker, or what is known of it changed; a new one comes last."""
+
+    worker_id: str
+    job: RunningJob
+
+
+class RunningRemoved(Delta, tag=17, frozen=True, gc=False):
+    """A job holds its slot no longer."""
+
+    worker_id: str
+    job_id: str
+
+
 class Question(msgspec.Struct, array_like=True, tag=20, frozen=True, gc=False):
     """What happens next? Asked again with each answer applied, up to `max_answers` and `budget_ms`."""
 

@@ -9,15 +9,18 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from headgate.core.commands import Command
+from headgate.policy.debugging.subject import Context, context_of, of_context
+from headgate.policy.debugging.tracing import Trace, trace
 from headgate.policy.deciding import PolicyEngine, PolicyStatus
-from headgate.policy.decisions import KIND, Decision, Difference, Replayer, history_of, load
+from headgate.policy.decisions import KIND, Decision, Difference, Replayer, load, read_history
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
 from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
-from headgate.policy.sources import refusal
+from headgate.policy.sources import Prepared, refusal
 from headgate.policy.validation import Validation, validate
 
 R = TypeVar("R")
+_TRACE_S = 10.0
 
 
 class Engine(Protocol):
@@ -31,7 +34,7 @@ class Engine(Protocol):
         """All documents of a kind."""
         ...
 
-    def records(self, kind: str, key: str | None = None) -> list[bytes]:
+    def records(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
         ...
 
@@ -115,9 +118,13 @@ class Policies:
         """All recorded decisions, oldest first."""
         return [load(body) for body in self._engine.records(KIND)]
 
+    def history(self, decision_id: str) -> list[Decision]:
+        """What a replay of one decision needs; `LookupError` where it is not kept."""
+        return read_history(self._engine.records, decision_id)
+
     def replay(self, decision_id: str) -> Difference:
         """Ask the version that decided once more; the answer should be identical."""
-        history = history_of(self.decisions(), decision_id)
+        history = self.history(decision_id)
         with Replayer(self._lua_of(history[-1]), self._deciding.settings.host) as replayer:
             return replayer.compare(history)
 
@@ -134,12 +141,32 @@ class Policies:
 
     def try_draft(self, decision_id: str, language: str, source: str) -> Difference:
         """What a draft would have answered in place of the recorded policy."""
+        with Replayer(self._draft(language, source).lua, self._deciding.settings.host) as replayer:
+            return replayer.compare(self.history(decision_id))
+
+    def context(self, decision_id: str) -> Context:
+        """Everything that is needed to make a decision once more elsewhere, under the policy that was asked."""
+        history = self.history(decision_id)
+        last = history[-1]
+        if last.attempted or last.decided_by != "platform":
+            version = self.library.get(last.attempted or last.version)
+            return context_of(history, version.language, version.source, version.lua)
+        lua = self._lua_of(last) or platform_source()
+        return context_of(history, "lua", lua, lua)
+
+    def trace(self, decision_id: str, language: str = "lua", source: str | None = None) -> Trace:
+        """Each line that runs when a decision is made once more, by the policy that was asked or by a draft."""
+        subject = of_context(self.context(decision_id))
+        if source is not None:
+            subject = subject.with_policy(self._draft(language, source), None)
+        return trace(subject, _TRACE_S)
+
+    def _draft(self, language: str, source: str) -> Prepared:
         checked = self.validate(language, source, syntax_only=True)
-        if not checked.ok:
+        if not checked.ok or checked.prepared is None:
             text = "; ".join(str(note) for note in checked.diagnostics)
             raise InvalidPolicy(text, field="source")
-        with Replayer(checked.lua, self._deciding.settings.host) as replayer:
-            return replayer.compare(history_of(self.decisions(), decision_id))
+        return checked.prepared
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from headgate.core import events as e
-from headgate.core.cluster import Pool, Worker
-from headgate.core.lease import Lease
+from headgate.core.cluster import Pool
 from headgate.core.settings import Settings
 from headgate.core.state import Job, State
 from headgate.core.tenants import Tenant
 from headgate.policy import deltas as d
+from headgate.policy.fleet_news import FleetNews
 
 _json = msgspec.json.Decoder().decode
 _OF_JOBS = (e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobAged, e.JobPatched, e.JobCancelled, e.DeadlineMissed)
@@ -34,14 +34,15 @@ class Mirroring:
 
     def __init__(self) -> None:
         self._told: set[str] = set()
-        self._workers_told: set[str] = set()
+        self._fleet = FleetNews()
+        self._tenants_told: dict[str, d.TenantSet] = {}
+        self._metrics_told: dict[str, float] = {}
         self._forget()
         self._completions: list[int] = []
         self._waited = 0.0
 
     def _forget(self) -> None:
         self._jobs: dict[str, bool] = {}
-        self._workers: dict[str, None] = {}
         self._pools: dict[str, None] = {}
         self._tenants: dict[str, None] = {}
         self._models: dict[str, None] = {}
@@ -58,24 +59,24 @@ class Mirroring:
             elif kind in _OF_LEASES:
                 self._touch_lease(event, state)
             elif kind in _OF_WORKERS:
-                self._workers[event.id] = None  # type: ignore[attr-defined]
+                self._fleet.touch(event.id)  # type: ignore[attr-defined]
             else:
                 self._touch_other(event)
 
     def _touch_job(self, job_id: str, state: State, *, changed: bool = False) -> None:
         self._jobs[job_id] = changed or self._jobs.get(job_id, False)
+        self._fleet.touch_running(job_id)  # a cancelled job leaves its worker too
         job = state.jobs.get(job_id)
         if job is not None:
             self._tenants[job.kind.of.tenant] = None
 
     def _touch_lease(self, event: Any, state: State) -> None:
-        self._touch_job(event.job_id, state)
+        self._touch_job(event.job_id, state, changed=True)  # it may be back in the queue already, another attempt on
         job = state.jobs.get(event.job_id)
         lease = job.lease if job is not None else None
         settled = job.settled if job is not None else None
         worker_id = lease.worker_id if lease is not None else settled.worker_id if settled is not None else None
-        if worker_id is not None:
-            self._workers[worker_id] = None
+        self._fleet.touch_job(event.job_id, worker_id)
         if type(event) is e.JobCompleted:
             self._completions.append(event.at)
         elif type(event) is e.LeaseGranted and job is not None:
@@ -84,7 +85,7 @@ class Mirroring:
     def _touch_other(self, event: e.Event) -> None:
         match event:
             case e.WorkerRegistered() | e.WorkerWanted():
-                self._workers[event.spec.id] = None
+                self._fleet.touch(event.spec.id)
                 self._pools[event.spec.pool] = None
             case e.PoolReported():
                 self._pools[event.report.id] = None
@@ -102,19 +103,17 @@ class Mirroring:
     # -- what to tell -------------------------------------------------------------------------------------------
 
     def everything(self, state: State, now: int) -> list[d.Delta]:
-        """The whole state, for a mirror that knows nothing."""
+        """The whole state, for mirrors that from now on are told what changes."""
         self._forget()
         self._told = {job.id for job in state.ready}
-        self._workers_told = set(state.workers)
-        return [
-            d.ConfigSet(_config(state.settings)),
-            *(_model(model) for model in state.models.values()),
-            *(_tenant(state, tenant, now) for tenant in state.tenants.values()),
-            *(_pool(pool_id, pool) for pool_id, pool in state.pools.items()),
-            *(_worker(state, worker) for worker in state.workers.values()),
-            *(_job(state, job) for job in sorted(state.ready, key=lambda job: job.seq)),
-            self._metrics(state, now),
-        ]
+        self._fleet = FleetNews()
+        self._metrics_told = self._metrics(state, now)
+        self._tenants_told = _tenants(state, now)
+        return _whole(state, self._tenants_told, self._fleet, self._metrics_told)
+
+    def snapshot(self, state: State, now: int) -> list[d.Delta]:
+        """The whole state for one mirror more; what the others have been told is not touched."""
+        return _whole(state, _tenants(state, now), FleetNews(), self._metrics(state, now))
 
     def news(self, state: State, now: int) -> list[d.Delta]:
         """What has changed since the mirror was last told."""
@@ -122,9 +121,9 @@ class Mirroring:
             *self._model_news(state),
             *(self._tenant_news(state, now)),
             *self._pool_news(state),
-            *self._worker_news(state),
+            *self._fleet.news(state),
             *self._job_news(state),
-            self._metrics(state, now),
+            *self._metric_news(state, now),
         ]
         self._forget()
         return told
@@ -140,16 +139,6 @@ class Mirroring:
                 self._told.add(job_id)
                 yield _job(state, job)
 
-    def _worker_news(self, state: State) -> Iterator[d.Delta]:
-        for worker_id in self._workers:
-            worker = state.workers.get(worker_id)
-            if worker is not None:
-                self._workers_told.add(worker_id)
-                yield _worker(state, worker)
-            elif worker_id in self._workers_told:
-                self._workers_told.discard(worker_id)
-                yield d.WorkerRemoved(worker_id)
-
     def _pool_news(self, state: State) -> Iterator[d.Delta]:
         for pool_id in self._pools:
             pool = state.pools.get(pool_id)
@@ -158,27 +147,53 @@ class Mirroring:
     def _tenant_news(self, state: State, now: int) -> Iterator[d.Delta]:
         for tenant_id in self._tenants:
             tenant = state.tenants.get(tenant_id)
-            yield d.TenantRemoved(tenant_id) if tenant is None else _tenant(state, tenant, now)
+            if tenant is None:
+                self._tenants_told.pop(tenant_id, None)
+                yield d.TenantRemoved(tenant_id)
+            elif (shown := _tenant(state, tenant, now)) != self._tenants_told.get(tenant_id):
+                self._tenants_told[tenant_id] = shown
+                yield shown
 
     def _model_news(self, state: State) -> Iterator[d.Delta]:
         for model_id in self._models:
             model = state.models.get(model_id)
             yield d.ModelRemoved(model_id) if model is None else _model(model)
 
-    def _metrics(self, state: State, now: int) -> d.MetricsSet:
+    def _metric_news(self, state: State, now: int) -> Iterator[d.Delta]:
+        values, told = self._metrics(state, now), self._metrics_told
+        self._metrics_told = values
+        changed = {name: value for name, value in values.items() if value != told.get(name)}
+        if changed:
+            yield d.MetricsSet(changed)
+
+    def _metrics(self, state: State, now: int) -> dict[str, float]:
         while self._completions and self._completions[0] <= now - _MINUTE:
             self._completions.pop(0)
         usable = state.usable_units(now)
-        return d.MetricsSet(
-            {
-                "busy_rating": state.load.rating,
-                "usable_units": usable,
-                "leased_units": state.leased_units,
-                "free_units": max(0, usable - state.leased_units),
-                "avg_wait_ms": round(self._waited),
-                "jobs_completed_last_minute": len(self._completions),
-            }
-        )
+        return {
+            "busy_rating": state.load.rating,
+            "usable_units": usable,
+            "leased_units": state.leased_units,
+            "free_units": max(0, usable - state.leased_units),
+            "avg_wait_ms": round(self._waited),
+            "jobs_completed_last_minute": len(self._completions),
+        }
+
+
+def _whole(state: State, tenants: dict[str, d.TenantSet], fleet: FleetNews, metrics: dict[str, float]) -> list[d.Delta]:
+    return [
+        d.ConfigSet(_config(state.settings)),
+        *(_model(model) for model in state.models.values()),
+        *tenants.values(),
+        *(_pool(pool_id, pool) for pool_id, pool in state.pools.items()),
+        *fleet.everything(state),
+        *(_job(state, job) for job in sorted(state.ready, key=lambda job: job.seq)),
+        d.MetricsSet(metrics),
+    ]
+
+
+def _tenants(state: State, now: int) -> dict[str, d.TenantSet]:
+    return {name: _tenant(state, tenant, now) for name, tenant in state.tenants.items()}
 
 
 def _config(settings: Settings) -> dict[str, Any]:
@@ -224,44 +239,6 @@ def _job(state: State, job: Job) -> d.JobAdded:
         pool=of.pool,
         requires=dict(of.requires),
         external=kind.bucket.shape.external,
-    )
-
-
-def _worker(state: State, worker: Worker) -> d.WorkerSet:
-    spec = worker.spec
-    asks = not spec.pull or worker.claims > 0
-    return d.WorkerSet(
-        id=worker.id,
-        pool_id=spec.pool,
-        status=worker.shown_status,
-        model_ref=spec.model_ref,
-        slots=spec.slots,
-        slots_free=max(0, min(worker.slots_free, worker.claims if spec.pull else worker.slots_free)) if asks else 0,
-        vram_free=worker.free.get("vram"),
-        resources_free=dict(worker.free),
-        gpu_ids=list(spec.gpu_ids),
-        labels=dict(spec.labels),
-        current_jobs=[_running(state, state.leases[lease_id]) for lease_id in worker.leases],
-        jobs_completed=worker.completed,
-        last_used_at=worker.last_used,
-        types=None if spec.types is None else list(spec.types),
-    )
-
-
-def _running(state: State, lease: Lease) -> d.RunningJob:
-    job = state.jobs[lease.job_id]
-    began = lease.started_at if lease.started_at is not None else lease.granted_at
-    lasts = job.kind.of.estimated_duration or job.kind.of.timeout
-    return d.RunningJob(
-        id=job.id,
-        class_index=job.kind.job_class,
-        tenant=lease.tenant,
-        units=lease.units,
-        resources=dict(lease.resources),
-        started_at=began,
-        ends_at=None if lasts is None else began + lasts,
-        checkpointable=job.kind.of.checkpointable,
-        stopping=lease.fence_at is not None,
     )
 
 

@@ -24,12 +24,13 @@ BEHIND_BYTES = 4 << 20
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
-def _spawn(module: str, settings: ChildSettings) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def spawn(module: str, settings: ChildSettings, *further: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a module of ours on a socket, with nothing of the engine's environment but where Python finds its
     code.
     """
     ours, theirs = socket.socketpair()
     arguments = [sys.executable, "-m", module, str(theirs.fileno()), msgspec.json.encode(settings).decode()]
+    arguments += further
     environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONHASHSEED": "0"}
     # The interpreter that runs us and a module of ours: nothing here comes from outside.
     process = subprocess.Popen(  # noqa: S603
@@ -81,7 +82,7 @@ class HostProcess(Peer):
     """The trusted host."""
 
     def __init__(self, settings: ChildSettings) -> None:
-        self._process, sock = _spawn("headgate.policy.host_main", settings)
+        self._process, sock = spawn("headgate.policy.host_main", settings)
         super().__init__(Channel(sock, takes_fds=True))
         self.pid = self._process.pid
         self.said_hello = False
@@ -175,7 +176,7 @@ class SpawnedChild(Child):
     """A child without a fork server: slower to start, told everything from the beginning."""
 
     def __init__(self, settings: ChildSettings, state: bytes, source: bytes) -> None:
-        self._process, sock = _spawn("headgate.policy.child", settings)
+        self._process, sock = spawn("headgate.policy.child", settings)
         super().__init__(Channel(sock), self._process.pid)
         self.channel.send(FEED, state)
         self.channel.send(LOAD, source)

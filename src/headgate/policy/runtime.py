@@ -8,10 +8,11 @@ foreign code here does so in a process that can be killed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 from typing import Any
 
 from lupa import luajit21
@@ -81,9 +82,12 @@ def _no_attributes(_obj: object, _name: object, _setting: bool) -> str:
 
 
 class Runtime:
-    """A mirror and the policies that look at it. A `bounded` one can be given a limit of memory later."""
+    """A mirror and the policies that look at it. A `bounded` one can be given a limit of memory later.
 
-    def __init__(self, *, bounded: bool = False) -> None:
+    `parts` are further trusted Lua files, by name, loaded last; what each returns is kept in `extras`.
+    """
+
+    def __init__(self, *, bounded: bool = False, parts: Mapping[str, bytes] = MappingProxyType({})) -> None:
         self._lua: Any = luajit21.LuaRuntime(
             encoding=None, register_eval=False, register_builtins=False, unpack_returned_tuples=False,
             attribute_filter=_no_attributes, max_memory=0 if bounded else None,
@@ -91,6 +95,7 @@ class Runtime:
         part, close, self._collect, self._feed, self._load, self._check, name = self._lua.execute(lua_source("open"))
         for file in _PARTS:
             part(lua_source(file), file.encode())
+        self.extras: dict[str, Any] = {file: part(source, file.encode()) for file, source in parts.items()}
         close()
         self.name = name.decode()
         self.load(platform_source(), PLATFORM)
@@ -111,7 +116,7 @@ class Runtime:
         """Compile a policy and run its main chunk once; `PolicyRefused` says what is wrong and where."""
         data = source.encode() if isinstance(source, str) else source
         refuse_at_sight(data)
-        result = self._load(who.encode(), data, b"policy")
+        result = self._load(who.encode(), data, b"platform" if who == PLATFORM else b"policy")
         if result is None:
             return
         kind, message = (part.decode("utf-8", "replace") for part in result)

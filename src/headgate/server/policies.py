@@ -291,17 +291,36 @@ def _plain(value: Any) -> Any:
     replies={200: w.ReplayOut}, tenants=False, urgency=Urgency.LOOK,
 )  # fmt: skip
 async def replay_decision(service: Service, call: Call) -> Reply:
-    """Ask the same question again: the policy that decided, or a draft in its place."""
+    """Ask the same question again: the policy that decided, or a draft in its place; with `trace` line by line."""
     given = strict.read_as(call.body, w.ReplayIn) if call.body else w.ReplayIn()
     policies, source = service.policies, given.source
 
     def replay() -> Any:
-        try:
-            if source is None:
-                return policies.replay(call["id"])
-            return policies.try_draft(call["id"], given.language, source)
-        except LookupError as error:
-            raise DecisionNotFound(str(error)) from None
+        if source is None:
+            return policies.replay(call["id"])
+        return policies.try_draft(call["id"], given.language, source)
 
-    found = await _in_thread(replay)
-    return Reply(w.ReplayOut(found.same, found.recorded, found.replayed, found.failure, found.message))
+    found = await _looked_up(replay)
+    steps = None
+    if given.trace:
+        traced = await _looked_up(lambda: policies.trace(call["id"], given.language, source))
+        steps = [w.TraceStepOut(**msgspec.structs.asdict(step)) for step in traced.steps]
+    return Reply(w.ReplayOut(found.same, found.recorded, found.replayed, found.failure, found.message, steps))
+
+
+@routes.add(
+    "GET", "/v2/admin/decisions/{id}/context", "policy:edit", replies={200: w.DecisionContextOut}, tenants=False,
+    urgency=Urgency.LOOK,
+)  # fmt: skip
+async def get_decision_context(service: Service, call: Call) -> Reply:
+    """What is needed to make a decision once more elsewhere: for the debugger, traces and profiles."""
+    found = await _looked_up(lambda: service.policies.context(call["id"]))
+    given = (found.id, found.version, found.language, found.source, found.lua, found.frames)
+    return Reply(w.DecisionContextOut(*given, _named(found.question), found.actions, found.failure))
+
+
+async def _looked_up(work: Callable[[], R]) -> R:
+    try:
+        return await _in_thread(work)
+    except LookupError as error:
+        raise DecisionNotFound(str(error)) from None

@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 
 from headgate.sim import svg
+from headgate.sim.charts import charts, difference_charts
 from headgate.sim.compare import Comparison
-from headgate.sim.results import Results, figures
+from headgate.sim.results import Results
 from headgate.sim.text import divergence, span, summary_rows
 
 _STYLE = """
@@ -24,6 +25,7 @@ svg { width: 100%; height: auto; } .note { color: var(--soft); }
 .key span { display: inline-block; margin-right: 1.2rem; }
 .key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px; }
 """
+_SOFT = ".tick, .label { fill: var(--soft); }"  # after the charts' own style: a page knows whether it is dark
 _KEY = "".join(f".key i.s{n} {{ background: {colour}; }}" for n, colour in enumerate(svg.COLOURS))
 
 
@@ -32,12 +34,12 @@ def report(title: str, runs: Sequence[Results], compared: Comparison | None = No
     parts = [f"<h1>{escape(title)}</h1>", _table(runs)]
     if compared is not None:
         parts += _differences(compared)
-    parts += [_key([results.policy for results in runs]), *_charts(runs), *(_gantt(results) for results in runs)]
+    parts += [_key([results.policy for results in runs]), *_charts(runs)]
     parts += [_tenants(results) for results in runs if len(results.tenants) > 1]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}{_KEY}{svg.STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{_KEY}{svg.STYLE}{_SOFT}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
 
@@ -73,10 +75,7 @@ def _key(names: Sequence[str]) -> str:
 def _differences(compared: Comparison) -> list[str]:
     base = compared.policies[0]
     parts = [f"<h2>Against {escape(base)}, job by job</h2>"]
-    for metric, unit in (("wait", "seconds of wait"), ("slowdown", "bounded slowdown")):
-        rows = [(d.policy, d.intervals[metric].mean, d.intervals[metric].low, d.intervals[metric].high)
-                for d in compared.differences]  # fmt: skip
-        parts.append(svg.intervals(rows, f"Difference in {unit}", f"{unit}; left of the line is better"))
+    parts += [chart.svg for chart in difference_charts(compared)]
     tick = compared.runs[base][0].tick
     for each in compared.differences:
         said = escape(divergence(base, each.policy, each.divergence, tick))
@@ -91,25 +90,7 @@ def _differences(compared: Comparison) -> list[str]:
 
 
 def _charts(runs: Sequence[Results]) -> list[str]:
-    waits = {results.policy: _values(results, 0) for results in runs}
-    slowdowns = {results.policy: _values(results, 2) for results in runs}
-    queued = {results.policy: [(s.at * results.tick, float(s.queued)) for s in results.series] for results in runs}
-    used = {results.policy: [(s.at * results.tick, float(s.leased_units)) for s in results.series] for results in runs}
-    return [
-        "<h2>Jobs waiting</h2>", svg.lines(queued, "Jobs waiting over time", "seconds", "jobs", steps=True),
-        "<h2>Units in use</h2>", svg.lines(used, "Units in use over time", "seconds", "units", steps=True),
-        "<h2>Wait</h2>", svg.cumulative(waits, "Share of jobs that wait at most so long", "seconds of wait"),
-        "<h2>Bounded slowdown</h2>", svg.cumulative(slowdowns, "Share of jobs by bounded slowdown", "slowdown"),
-    ]  # fmt: skip
-
-
-def _values(results: Results, place: int) -> list[float]:
-    return [figures(record, results.tick)[place] for record in results.records if record.started is not None]
-
-
-def _gantt(results: Results) -> str:
-    chart = svg.gantt(results.records, results.tick, f"Gantt of {results.policy}")
-    return f"<h2>Who ran when: {escape(results.policy)}</h2>{chart}"
+    return [f"<h2>{escape(chart.heading)}</h2>{chart.svg}" for chart in charts(runs)]
 
 
 def _tenants(results: Results) -> str:

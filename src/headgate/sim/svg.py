@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from headgate.sim.records import JobRecord
 
 WIDTH, HEIGHT = 860, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 20, 40
 _MOST_BARS = 1_500
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
 STYLE = """
-.tick, .label { font: 11px system-ui, sans-serif; fill: #7b8794; } .label { fill: #5b6773; }
+.tick, .label { font-size: 11px; font-family: system-ui, "DejaVu Sans", sans-serif; fill: #7b8794; }
+.label { fill: #6b7683; }
 .grid { stroke: #9aa5b1; stroke-opacity: .35; } .zero { stroke: #7b8794; stroke-dasharray: 3 3; }
-.line { fill: none; stroke-width: 1.8; } .bar { stroke-width: 3; } .job { opacity: .85; }
+.line { fill: none; stroke-width: 1.5; stroke-linejoin: round; opacity: .9; } .bar { stroke-width: 3; }
+.job { stroke: #ffffff; stroke-opacity: .55; stroke-width: .5; }
 """ + "".join(
     f".s{n}.line, .s{n}.bar {{ stroke: {colour}; }} .s{n}.job, .s{n}.dot {{ fill: {colour}; }}\n"
     for n, colour in enumerate(COLOURS)
 )
 Point = tuple[float, float]
+Ticks = list[tuple[float, str]]
+_TIMES = ((1.0, "seconds"), (60.0, "minutes"), (3_600.0, "hours"), (86_400.0, "days"))
+_MOMENTS = (
+    *((1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3_600, "1 h"), (36_000, "10 h")),
+    *((86_400, "1 d"), (864_000, "10 d"), (8_640_000, "100 d")),
+)
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The unit in which a span of time has few digits: its seconds and its name."""
+    return next(((size, name) for size, name in reversed(_TIMES) if abs(seconds) >= 3 * size), _TIMES[0])
 
 
 def nice_steps(low: float, high: float, wanted: int = 5) -> list[float]:
@@ -37,10 +50,21 @@ def nice_steps(low: float, high: float, wanted: int = 5) -> list[float]:
 
 def short(value: float) -> str:
     """A number that fits beside an axis."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):g}{unit}"
+            return f"{value / size:g}{unit}"
     return f"{value:g}"
+
+
+def moments(low: float, high: float) -> Ticks:
+    """Spans of time that people know, on a logarithmic axis."""
+    found = [(math.log10(seconds), name) for seconds, name in _MOMENTS]
+    return [tick for tick in found if low <= tick[0] <= high]
+
+
+def powers(low: float, high: float) -> Ticks:
+    """Powers of ten on a logarithmic axis."""
+    return [(float(n), short(10.0**n)) for n in range(math.ceil(low), math.floor(high) + 1)]
 
 
 class _Frame:
@@ -57,20 +81,20 @@ class _Frame:
     def y(self, value: float) -> float:
         return self.height - _BOTTOM - (value - self.y0) / (self.y1 - self.y0) * (self.height - _TOP - _BOTTOM)
 
-    def axes(self, x_label: str, y_label: str) -> list[str]:
+    def axes(self, x_label: str, y_label: str, ticks: Ticks | None = None) -> list[str]:
         out = []
         for value in nice_steps(self.y0, self.y1):
             at = self.y(value)
             out.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
             out.append(f'<text class="tick" text-anchor="end" x="{_LEFT - 6}" y="{at + 4:.1f}">{short(value)}</text>')
-        for value in nice_steps(self.x0, self.x1, 8):
+        for value, name in ticks or [(step, short(step)) for step in nice_steps(self.x0, self.x1, 8)]:
             at, low = self.x(value), self.height - _BOTTOM
-            out.append(f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{low + 16}">{short(value)}</text>')
+            out.append(f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{low + 16}">{escape(name)}</text>')
         middle = (WIDTH + _LEFT) / 2
         out.append(
             f'<text class="label" text-anchor="middle" x="{middle:.0f}" y="{self.height - 6}">{escape(x_label)}</text>'
         )
-        out.append(f'<text class="label" x="{_LEFT}" y="{_TOP - 3}">{escape(y_label)}</text>')
+        out.append(f'<text class="label" x="{_LEFT}" y="{_TOP - 8}">{escape(y_label)}</text>')
         return out
 
 
@@ -82,19 +106,36 @@ def _svg(parts: Sequence[str], title: str, height: int = HEIGHT) -> str:
     )
 
 
-def standalone(chart: str) -> str:
-    """A chart as a file of its own, with its colours."""
-    return chart.replace("<title>", f"<style>{STYLE}</style><title>", 1)
+def standalone(chart: str, names: Sequence[str] = ()) -> str:
+    """A chart as a file of its own, with its colours and who is who."""
+    return chart.replace("<title>", f"<style>{STYLE}</style><title>", 1).replace("</svg>", f"{_legend(names)}</svg>")
 
 
-def lines(series: Mapping[str, Sequence[Point]], title: str, x_label: str, y_label: str, *, steps: bool = False) -> str:
-    """One line for each name; `steps` holds each value until the next."""
+def _legend(names: Sequence[str]) -> str:
+    out, at = [], _LEFT + 90
+    for number, name in enumerate(names):
+        out.append(f'<rect class="s{number % 8} dot" x="{at}" y="{_TOP - 17}" width="9" height="9" rx="2"/>')
+        out.append(f'<text class="label" x="{at + 14}" y="{_TOP - 8}">{escape(name)}</text>')
+        at += 34 + 7 * len(name)
+    return "".join(out)
+
+
+def lines(
+    series: Mapping[str, Sequence[Point]],
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    steps: bool = False,
+    ticks: Callable[[float, float], Ticks] | None = None,
+) -> str:
+    """One line for each name; `steps` holds each value until the next; `ticks` marks the axis between two values."""
     every = [point for points in series.values() for point in points] or [(0.0, 0.0)]
     frame = _Frame(
         (min(x for x, _ in every), max(x for x, _ in every)),
         (min(0.0, *(y for _, y in every)), max(y for _, y in every)),
     )
-    parts = frame.axes(x_label, y_label)
+    parts = frame.axes(x_label, y_label, ticks(frame.x0, frame.x1) if ticks is not None else None)
     for number, (name, points) in enumerate(series.items()):
         path = _path(frame, points, steps=steps)
         parts.append(f'<path class="line s{number % 8}" d="{path}"><title>{escape(name)}</title></path>')
@@ -112,7 +153,16 @@ def _path(frame: _Frame, points: Sequence[Point], *, steps: bool) -> str:
     return "".join(out)
 
 
-def cumulative(values: Mapping[str, Sequence[float]], title: str, x_label: str) -> str:
+def over_time(series: Mapping[str, Sequence[Point]], title: str, y_label: str) -> str:
+    """Steps over seconds, shown in a unit with few digits."""
+    size, unit = time_unit(max((x for points in series.values() for x, _ in points), default=0.0))
+    scaled = {name: [(x / size, y) for x, y in points] for name, points in series.items()}
+    return lines(scaled, title, unit, y_label, steps=True)
+
+
+def cumulative(
+    values: Mapping[str, Sequence[float]], title: str, x_label: str, ticks: Callable[[float, float], Ticks] = powers
+) -> str:
     """The share of jobs at or below a value; the axis of values is logarithmic from one on."""
     series: dict[str, Sequence[Point]] = {}
     for name, given in values.items():
@@ -121,7 +171,7 @@ def cumulative(values: Mapping[str, Sequence[float]], title: str, x_label: str) 
         series[name] = [(math.log10(max(1.0, ordered[n])), (n + 1) / len(ordered) * 100) for n in picks]
         if ordered:
             series[name] = [*series[name], (math.log10(max(1.0, ordered[-1])), 100.0)]
-    return lines(series, title, f"{x_label}, powers of ten", "% of jobs")
+    return lines(series, title, x_label, "% of jobs", ticks=ticks)
 
 
 def intervals(rows: Sequence[tuple[str, float, float, float]], title: str, x_label: str) -> str:
@@ -155,16 +205,17 @@ def gantt(records: Sequence[JobRecord], tick: float, title: str, *, most: int = 
         bars.append((lane, record))
     row = 12 if len(lanes) <= 60 else 4
     height = _TOP + _BOTTOM + row * max(1, len(lanes))
-    first = min((r.started or 0 for r in started), default=0) * tick
     last = max((r.ended for r in started), default=1) * tick
-    frame = _Frame((first, last), (0, 1), height)
-    parts = [part for part in frame.axes("seconds", "") if "grid" not in part and 'text-anchor="end"' not in part]
+    size, unit = time_unit(last)
+    tick /= size
+    frame = _Frame((min((r.started or 0 for r in started), default=0) * tick, last / size), (0, 1), height)
+    parts = [part for part in frame.axes(unit, "") if "grid" not in part and 'text-anchor="end"' not in part]
     names = {name: number for number, name in enumerate(sorted({record.tenant for record in started}))}
     for lane, record in bars:
         left, right = frame.x((record.started or 0) * tick), frame.x(record.ended * tick)
-        tip = f"{record.id}: {record.units} units, {record.tenant}, {record.run * tick:g} s on {record.worker}"
+        tip = f"{record.id}: {record.units} units, {record.tenant}, {record.run * tick * size:g} s on {record.worker}"
         parts.append(
             f'<rect class="job s{names[record.tenant] % 8}" x="{left:.1f}" y="{_TOP + lane * row}" '
-            f'width="{max(0.5, right - left):.1f}" height="{row - 1}"><title>{escape(tip)}</title></rect>'
+            f'width="{max(1.0, right - left):.1f}" height="{row - 1}"><title>{escape(tip)}</title></rect>'
         )
     return _svg(parts, title, height)

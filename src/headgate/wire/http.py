@@ -713,6 +713,36 @@ class ReplayIn(Body, frozen=True):
 
     language: Literal["lua", "yaml"] = "lua"
     source: str | None = None
+    trace: bool = False
+    """Also each line that runs, with the variables that change."""
+
+
+class TraceStepOut(Out, frozen=True):
+    """One line that ran, what it asked of the library, and the variables that changed."""
+
+    depth: int
+    source: str
+    line: int
+    text: str
+    function: str
+    rule: str = ""
+    calls: list[str] = []
+    changed: dict[str, str] = {}
+    arguments: dict[str, str] = {}
+
+
+class DecisionContextOut(Out, frozen=True):
+    """Everything that is needed to make a decision once more: what the policy was told, as msgpack, and the policy."""
+
+    id: str
+    version: str
+    language: Literal["lua", "yaml"]
+    source: str
+    lua: str
+    frames: list[bytes]
+    question: dict[str, Json]
+    actions: list[dict[str, Json]]
+    failure: str = ""
 
 
 class ReplayOut(Out, frozen=True):
@@ -723,6 +753,7 @@ class ReplayOut(Out, frozen=True):
     replayed: list[dict[str, Json]]
     failure: str = ""
     message: str = ""
+    trace: list[TraceStepOut] | None = None
 
 
 # -- tokens and audit ---------------------------------------------------------------------------------------------

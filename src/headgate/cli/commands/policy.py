@@ -14,12 +14,16 @@ headgate policy check mine.yaml                 syntax, with line and column
 headgate policy test mine.yaml                  a thousand situations, every answer checked, and the speed
 headgate policy deploy mine.yaml --shadow       let it watch; without --shadow it decides
 headgate policy rollback                        back to the one before
+headgate policy trace DECISION                  every line of a recorded decision
+headgate policy profile mine.yaml               where its time goes, rule by rule
+headgate policy debug DECISION --port 4711      step through it from an editor
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     from headgate.cli import policy_local as local
+    from headgate.cli import policy_looking as looking
     from headgate.cli import policy_remote as remote
 
     actions = subcommands(parser)
@@ -44,6 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _remote(actions.add("rollback", "back to an earlier version"), remote.rollback)
     _remote(actions.add("enable", "let a policy decide again that was taken out"), remote.enable)
     deploy, _, show, diff, rollback, _ = actions.all[3:]
+    debug = actions.add("debug", "step through a decision from an editor, by the Debug Adapter Protocol")
+    trace = actions.add("trace", "print every line of a decision with the variables that change")
+    profile = actions.add("profile", "say where a policy spends its time, by function and by rule")
+    for action, run in ((debug, looking.debug), (trace, looking.trace), (profile, looking.profile)):
+        looking.options(action)
+        action.set_defaults(run=run)
+    looking.debug_options(debug)
+    looking.profile_options(profile)
     deploy.add_argument("file", metavar="FILE")
     deploy.add_argument("--name", help="what to call it (default: what the file says)")
     deploy.add_argument("--shadow", action="store_true", help="let it watch without deciding")

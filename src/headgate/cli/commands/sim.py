@@ -37,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in (run, compare):
         _workload_options(action)
         action.add_argument("--report", metavar="FILE", help="write a page with charts that opens without a network")
+        action.add_argument("--svg", metavar="DIR", help="write every chart as a file of its own")
+        action.add_argument("--png", metavar="DIR", help="the same as pictures; needs headgate[png]")
     generate = actions.add("generate", "make a workload by formula")
     generate.add_argument("model", metavar="MODEL", help="poisson, bursty, daily, lublin, heavy or llm")
     generate.add_argument("--jobs", type=int, default=1_000, metavar="N", help="how many (default 1000)")
@@ -82,6 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
         simulating.write_csv(results, arguments.csv)
     if arguments.report:
         simulating.write_report(arguments.report, [results])
+    simulating.draw(results, arguments.svg, arguments.png)
     emit(arguments, simulating.plain(results), lambda _: print(simulating.summary(results)))
     return DONE
 
@@ -92,6 +95,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     compared = simulating.compare(_asked(arguments), arguments.policies, arguments.seeds)
     if arguments.report:
         simulating.compare_report(arguments.report, compared)
+    simulating.draw(compared, arguments.svg, arguments.png)
     emit(arguments, simulating.plain_comparison(compared), lambda _: print(simulating.comparison(compared)))
     return DONE
 

@@ -143,6 +143,7 @@ local function handler(message)
   if type(message) == "string" and message:find("not enough memory", 1, true) then
     return { kind = "memory", message = "not enough memory", trace = "" }
   end
+  if M.on_error then M.on_error(clean(message)) end -- a debugger looks while the stack still stands
   return { kind = "error", message = clean(message), trace = clean(traceback("", 2)) }
 end
 

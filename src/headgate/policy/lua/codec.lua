@@ -181,6 +181,13 @@ function M.text(s)
   else out:put("\219") put_uint32(n) out:put(s) end
 end
 
+-- Text that may not be UTF-8 travels as bytes.
+function M.bytes(s)
+  out:put("\198")
+  put_uint32(#s)
+  out:put(s)
+end
+
 function M.number(v)
   if v == floor(v) and v >= 0 and v < 4294967296 then
     if v < 128 then out:put(char(v)) else out:put("\206") put_uint32(v) end

@@ -22,6 +22,9 @@ local APPLY = {
     mirror.reset()
     fleet.reset()
   end,
+  [15] = fleet.worker_changed,
+  [16] = fleet.running_set,
+  [17] = fleet.running_removed,
 }
 local QUESTION = 20
 

@@ -6,7 +6,7 @@ local M = {}
 hg.fleet = M
 
 local freeze, window, list, relist, KEY = views.freeze, views.window, views.list, views.relist, views.KEY
-local CLASSES, sort = mirror.CLASSES, table.sort
+local CLASSES, sort, remove = mirror.CLASSES, table.sort, table.remove
 local read = codec.read
 local function by_id(a, b) return a.id < b.id end
 
@@ -99,13 +99,16 @@ function M.tenants() return refresh(tenants) end
 function M.tenant_list() refresh(tenants) return tenants.view end
 
 -- Running jobs: what a reservation, an estimate or a preemption has to know.
+local function read_job()
+  codec.array_size()
+  return { id = read(), class_index = read(), tenant = read(), units = read(), shape = mirror.shape_of(codec.raw()),
+    started_at = read(), ends_at = read(), checkpointable = read(), stopping = read() }
+end
 local function read_running()
   local n = codec.array_size()
   local raw, shown = {}, {}
   for i = 1, n do
-    codec.array_size()
-    local job = { id = read(), class_index = read(), tenant = read(), units = read(), shape = mirror.shape_of(codec.raw()),
-      started_at = read(), ends_at = read(), checkpointable = read(), stopping = read() }
+    local job = read_job()
     raw[i], shown[i] = job, M.running_view(job)
   end
   return raw, shown
@@ -185,6 +188,37 @@ function M.worker_set()
   rec.types = read_types(p)
   if not rec.pool or rec.pool.id ~= pool_id then join(rec, pool_id) end
   M.reindex(rec)
+end
+
+function M.worker_changed()
+  local rec = workers.by_id[read()]
+  for _ = 1, codec.array_size() / 2 do
+    local field, value = read(), read()
+    if rec and field == "resources_free" then rec.free, rec.public.resources_free = value, window(value)
+    elseif rec then rec.public[field] = value end
+  end
+  if rec then M.reindex(rec) end
+end
+
+local function place_of(rec, job_id)
+  local running = rec.running
+  for i = 1, #running do
+    if running[i].id == job_id then return i end
+  end
+  return nil
+end
+function M.running_set()
+  local rec, job = workers.by_id[read()], read_job()
+  if not rec then return end
+  local i = place_of(rec, job.id) or #rec.running + 1
+  rec.running[i], rec.shown[i] = job, M.running_view(job)
+end
+function M.running_removed()
+  local rec, id = workers.by_id[read()], read()
+  local i = rec and place_of(rec, id)
+  if not i then return end
+  remove(rec.running, i)
+  remove(rec.shown, i)
 end
 
 function M.worker_removed(id)

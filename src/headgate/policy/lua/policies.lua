@@ -44,6 +44,7 @@ function M.fresh(who)
   if not chunk then error({ invalid = "no policy is loaded" }, 0) end
   return (instantiate(chunk))
 end
+function M.chunk(who) return chunks[who] end
 function M.forget() platform_schedule = nil end
 
 -- The built-in policy at hand: one instance per question, made when it is first called.

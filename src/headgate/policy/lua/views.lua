@@ -89,6 +89,12 @@ function M.is_record(v) return rawtype(v) == "table" and rawget(v, KEY) ~= nil e
 function M.is_list(v) return rawtype(v) == "userdata" end
 function M.hidden(v) return rawget(v, KEY) end
 
+-- What a record is a view of, if it is of a family.
+function M.name_of(v)
+  local family = families[hg.meta_of(v)]
+  return family and family.name
+end
+
 -- Field names of a record in the order of `pairs`; nil when they have to be read from the data.
 function M.fields_of(v)
   local family = families[hg.meta_of(v)]
