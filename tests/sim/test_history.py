@@ -63,6 +63,10 @@ class Live:
                 done = c.Complete(lease.lease_id, lease.token)
                 heapq.heappush(due, (now + runs[lease.job_id], 0, len(self.granted) * 1000 + number, done))
             self.writer.flush()
+            self.pause(now)
+
+    def pause(self, now: int) -> None:
+        """Called whenever an instant is over."""
 
 
 @pytest.mark.parametrize("policy", ["native:first-fit", "platform", "easy-backfill"])

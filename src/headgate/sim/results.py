@@ -119,7 +119,8 @@ class Collector:
         self._first = record.submitted if self._first is None else min(self._first, record.submitted)
         self._last = max(self._last, record.ended)
         self._work += record.run * record.units
-        late = record.deadline is not None and (record.ended > record.deadline or record.state != "completed")
+        on_its_way = record.state in ("completed", "waiting", "running")
+        late = record.deadline is not None and (record.ended > record.deadline or not on_its_way)
         self.misses += late
         if record.started is not None:
             self._figures(record)
