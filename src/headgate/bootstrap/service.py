@@ -14,6 +14,7 @@ from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.bootstrap.engine import failpoint, open_store
 from headgate.bootstrap.listening import cannot_listen
 from headgate.bootstrap.load import host_sampler
+from headgate.bootstrap.simulator import ServerSimulator
 from headgate.bootstrap.words import say
 from headgate.config import Config
 from headgate.core.commands import PutDocument
@@ -72,7 +73,8 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         # 3. the server
         policies = Policies(AsyncDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
         ids = SystemIds(clock, chance)
-        serving = Serving(make_app(engine, policies, config.server, ids=ids))
+        simulator = ServerSimulator(engine, config.server)
+        serving = Serving(make_app(engine, policies, config.server, ids=ids, simulator=simulator))
         stack.push_async_callback(serving.stop)
         await _listen(serving, config)
         served = Served(engine, ids, policies, serving, store.name)

@@ -14,7 +14,7 @@ from headgate.policy.decisions import KIND, Decision, Difference, Replayer, hist
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
 from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
-from headgate.policy.sources import refusal
+from headgate.policy.sources import Prepared, refusal
 from headgate.policy.validation import Validation, validate
 
 R = TypeVar("R")
@@ -58,6 +58,16 @@ class Policies:
         """Check a policy without deploying it."""
         return validate(language, source, settings=self._deciding.settings.host, **options)
 
+    def draft(
+        self, language: str, source: str, name: str | None = None, *, syntax_only: bool = True, **options: Any
+    ) -> Prepared:
+        """A policy that loads; `InvalidPolicy` with every diagnostic where it does not."""
+        checked = self.validate(language, source, name=name, syntax_only=syntax_only, **options)
+        if not checked.ok or checked.prepared is None:
+            text = "; ".join(str(note) for note in checked.diagnostics if note.severity == "error")
+            raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
+        return checked.prepared
+
     def deploy(
         self,
         language: str,
@@ -77,11 +87,8 @@ class Policies:
         """
         if self._deciding.settings.mode == "platform":
             raise PolicyForbidden("in platform mode only the platform policy decides")
-        checked = self.validate(language, source, name=name, syntax_only=force, **options)
-        if not checked.ok or checked.prepared is None:
-            text = "; ".join(str(note) for note in checked.diagnostics if note.severity == "error")
-            raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
-        version = self.library.add(checked.prepared, self._now(), who, why)
+        prepared = self.draft(language, source, name, syntax_only=force, **options)
+        version = self.library.add(prepared, self._now(), who, why)
         self._stage(version)
         self.library.move(mode, version.id, self._now(), who=who, why=why, base=base)
         return version
@@ -134,11 +141,7 @@ class Policies:
 
     def try_draft(self, decision_id: str, language: str, source: str) -> Difference:
         """What a draft would have answered in place of the recorded policy."""
-        checked = self.validate(language, source, syntax_only=True)
-        if not checked.ok:
-            text = "; ".join(str(note) for note in checked.diagnostics)
-            raise InvalidPolicy(text, field="source")
-        with Replayer(checked.lua, self._deciding.settings.host) as replayer:
+        with Replayer(self.draft(language, source).lua, self._deciding.settings.host) as replayer:
             return replayer.compare(history_of(self.decisions(), decision_id))
 
     # -- files --------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from headgate.policy.library import Pointer, Version
 from headgate.policy.runtime import platform_source, platform_version
 from headgate.policy.template_library import templates
 from headgate.server import strict
-from headgate.server.problems import NotImplementedYet
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
@@ -169,18 +168,6 @@ async def list_templates(service: Service, call: Call) -> Reply:
 async def get_platform_source(service: Service, call: Call) -> Reply:
     """The platform policy, which decides when no other does."""
     return Reply(w.PlatformSourceOut("lua", platform_version(), platform_source()))
-
-
-@routes.add("GET", f"{BASE}/simulate", "policy:edit", replies={501: w.Problem})
-async def get_simulation(service: Service, call: Call) -> Reply:
-    """A dry run on the sample workload; not in this version."""
-    raise NotImplementedYet("the simulator does not exist in this version yet")
-
-
-@routes.add("POST", f"{BASE}/simulate", "policy:edit", replies={501: w.Problem})
-async def simulate(service: Service, call: Call) -> Reply:
-    """A dry run on a sample, live or uploaded workload; not in this version."""
-    raise NotImplementedYet("the simulator does not exist in this version yet")
 
 
 # -- decisions ----------------------------------------------------------------------------------------------------

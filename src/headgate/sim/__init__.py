@@ -7,7 +7,7 @@ print(comparison(compare(workload, ["platform", "my.yaml"])))
 
 from headgate.sim.cluster import Cluster, Delays, Faults, Outage, cluster_for, gpu_pool, machine, sim_settings, workers
 from headgate.sim.compare import Comparison, compare
-from headgate.sim.forking import Fork, fork_of, with_recent
+from headgate.sim.forking import MOST_JOBS, Fork, fork_of, with_recent
 from headgate.sim.future import Future, future
 from headgate.sim.html import compare_report, write_report
 from headgate.sim.orders import what_if
@@ -26,6 +26,7 @@ from headgate.sim.world import World
 
 __all__ = [
     "GENERATORS",
+    "MOST_JOBS",
     "Changes",
     "Cluster",
     "Comparison",

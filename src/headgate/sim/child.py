@@ -76,6 +76,8 @@ def main(memory: int) -> None:
         tell(Done(carry_out(order, tell)))
     except HeadgateError as error:
         tell(Refused(error.code, str(error), error.details))
+    except RecursionError as error:
+        tell(Refused("simulation_failed", f"{type(error).__name__}: {error}", {}))
     except MemoryError:
         tell(Refused("too_large", f"the simulation needs more than {memory >> 20} MiB of memory", {}))
 

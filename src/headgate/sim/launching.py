@@ -23,11 +23,11 @@ _encode = msgspec.msgpack.Encoder().encode
 Hear = Callable[[dict[str, Any]], None]
 
 
-class SimulationFailed(HeadgateError):
-    """The process of a simulation ended without an outcome."""
+class SimulationFailed(InvalidInput):
+    """The process of a simulation ended without an outcome: what it was given cannot be simulated."""
 
 
-class SimulationTooLong(HeadgateError):
+class SimulationTooLong(SimulationFailed):
     """The simulation took longer than it may."""
 
 

@@ -16,6 +16,8 @@ from headgate.sim.workloads.model import SimJob
 from headgate.sim.world import World
 
 _LOOKS = 500
+MANY = 500
+"""After so many frames of a simulation whose end is not known, they come half as often."""
 MOST_STARTS = 50
 """Starts told of in one frame; more are counted."""
 
@@ -125,6 +127,8 @@ def together(lanes: Sequence[Lane], every: int, *, until: int | None = None, on_
         at = at + every if until is None else min(until, at + every)
         alive = [lane for lane in alive if lane.world.advance(at)]
         number += 1
+        if until is None and number % MANY == 0:  # it lasts longer than was thought
+            every *= 2
         if on_frame is not None:
             on_frame(Frame(number, at, [lane.seen() for lane in lanes]))
     for lane in lanes:

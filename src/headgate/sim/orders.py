@@ -147,7 +147,9 @@ def _read(order: Order) -> Workload:
         raise InvalidInput("is needed", field="workload")
     found = generate(given.model, 0, given.shape) if isinstance(given, Sample) else _upload(given)
     if not found.jobs:
-        raise WorkloadError("holds no job", field="workload")
+        first = next((kept[0] for kept in found.problems.found.values()), None)
+        text = "holds no job" + (f": line {first.line}: {first.text}" if first else "")
+        raise WorkloadError(text, field="workload", line=first.line if first else None)
     if len(found) > order.most_jobs:
         raise WorkloadError(f"holds {len(found):,} jobs; at most {order.most_jobs:,} are simulated", field="workload")
     return found
@@ -174,11 +176,19 @@ def _plan(order: Order) -> _Plan:
             raise InvalidInput(f"at most {order.most_jobs:,} jobs are simulated", field="jobs")
         return _Plan("the live state", fork, len(fork.jobs), fork.at, fork.at + horizon, horizon, 0.001, {})
     workload = _read(order)
-    begin, last = workload.jobs[0].at, workload.jobs[-1].at
+    begin = workload.jobs[0].at
     until = None if order.horizon is None else begin + round(order.horizon * 0.001 / workload.tick)
-    span = max(1, last - begin) if until is None else until - begin
+    span = _span(order, workload) if until is None else until - begin
     problems = workload.problems.counts
     return _Plan(workload.name, workload, len(workload), begin, until, span, workload.tick, problems)
+
+
+def _span(order: Order, workload: Workload) -> int:
+    """How long it will last, about: until the last job comes, and not before all the work can be done."""
+    units = _cluster(order, workload).settings.total_units
+    work = sum(job.run * job.spec.kind.units for job in workload.jobs) // max(1, units)
+    longest = max(job.run for job in workload.jobs)
+    return max(1, workload.jobs[-1].at - workload.jobs[0].at, work, longest)
 
 
 def _lanes(order: Order, plan: _Plan, seed: int, stack: ExitStack) -> list[Lane]:
@@ -226,10 +236,13 @@ def _share(plan: _Plan, frame: Frame) -> float:
 
 
 def _notes(order: Order, plan: _Plan) -> list[str]:
-    notes = [f"{kind}: {count} in the workload" for kind, count in sorted(plan.problems.items())]
-    fork = order.fork
-    if fork is None:
-        return notes
+    if isinstance(plan.source, Workload):
+        found = plan.source.problems.found
+        return [
+            f"{kind}: {count} in the workload (line {', '.join(str(problem.line) for problem in found[kind][:5])})"
+            for kind, count in sorted(plan.problems.items())
+        ]
+    notes, fork = list[str](), plan.source
     if fork.left_out:
         notes.append(f"{fork.left_out:,} waiting jobs were left out: the last ones submitted")
     if not fork.usable_units:
