@@ -203,3 +203,18 @@ def test_the_server_says_how_it_is(service: House, path: str) -> None:
     token = (service.directory / ".headgate" / "token").read_text().strip()
     with urlopen(Request(service.facts["url"] + path, headers={"Authorization": f"Bearer {token}"})) as answer:
         assert answer.status == 200
+
+
+def test_what_if_forks_the_running_service(service: House) -> None:
+    for n in range(3):
+        submit(service, "--name", f"report-{n}", "--type", "shell", "--units", "1000000", "--", "true")
+    (service.directory / "draft.yaml").write_text(POLICY)
+    shown = service.do("sim", "whatif", "draft.yaml", "--for", "10m", "--scale", "2", "--arrivals", "none")
+    assert (shown.returncode, shown.stderr) == (exits.DONE, "")
+    assert "reports-wait" in shown.stdout or "draft against platform" in shown.stdout
+    assert "2 times the machines" in shown.stdout
+    found = json.loads(service.do("sim", "whatif", "--json").stdout)
+    assert [side["policy"] for side in found["sides"]] == ["platform", "platform (2)"]
+    (service.directory / "broken.lua").write_text("function schedule(\n")
+    broken = service.do("sim", "whatif", "broken.lua")
+    assert (broken.returncode, broken.stderr.splitlines()[0].startswith("broken.lua:2:")) == (exits.BAD_INPUT, True)

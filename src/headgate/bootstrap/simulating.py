@@ -74,6 +74,11 @@ def plain_comparison(compared: sim.Comparison) -> dict[str, Any]:
     return {"policies": compared.policies, "runs": runs, "differences": msgspec.to_builtins(compared.differences)}
 
 
+def outcome_text(plain_outcome: dict[str, Any]) -> str:
+    """An outcome as a server told it, for people."""
+    return sim.outcome_text(msgspec.convert(plain_outcome, sim.Outcome))
+
+
 def _history(url: str, since: str | None, until: str | None) -> sim.Workload:
     store = open_store(url)
     store.open()

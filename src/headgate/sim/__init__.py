@@ -12,6 +12,7 @@ from headgate.sim.future import Future, future
 from headgate.sim.html import compare_report, write_report
 from headgate.sim.orders import what_if
 from headgate.sim.outcome import Outcome
+from headgate.sim.outcome_text import outcome_text
 from headgate.sim.policies import policy_names
 from headgate.sim.results import Results, write_csv, write_parquet
 from headgate.sim.running import run
@@ -51,6 +52,7 @@ __all__ = [
     "generate",
     "gpu_pool",
     "machine",
+    "outcome_text",
     "policy_names",
     "read_history",
     "read_workload",

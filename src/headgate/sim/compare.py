@@ -26,11 +26,11 @@ class Divergence(msgspec.Struct, frozen=True):
     seed: int
     number: int
     """How many decisions they made alike before it, plus one."""
-    first: Grant | None
-    second: Grant | None
-    first_elsewhere: int | None
+    first: Grant | None = None
+    second: Grant | None = None
+    first_elsewhere: int | None = None
     """When the job that the first run started was started by the second, if ever."""
-    second_elsewhere: int | None
+    second_elsewhere: int | None = None
 
 
 class Difference(msgspec.Struct, frozen=True):

@@ -23,11 +23,13 @@ SHARES = tuple((2 * n + 1) / 40 for n in range(20))
 """The quantiles of run times that travel: the middles of twenty equal parts."""
 MOST_JOBS = 50_000
 MOST_RECENT = 20_000
+SHORTEST = 600_000
+"""A server that is younger than this is taken to have been idle before: a first burst is no rate."""
 _PAGE = 1_000
 _spec = msgspec.msgpack.Decoder(JobSpec)
 
 
-class ForkedJob(msgspec.Struct, frozen=True, array_like=True):
+class ForkedJob(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job that has not ended. Payloads stay behind: no policy sees them."""
 
     id: str
@@ -49,7 +51,7 @@ class ForkedWorker(msgspec.Struct, frozen=True, array_like=True):
     held: int
 
 
-class Recent(msgspec.Struct, frozen=True, array_like=True):
+class Recent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job that was submitted lately, and how long it ran if that is known."""
 
     at: int
@@ -133,7 +135,8 @@ def with_recent(fork: Fork, store: Store, window: int, most: int = MOST_RECENT) 
     It only asks the history, so another thread than the engine's may do it.
     """
     oldest = store.find_jobs(JobQuery(order="oldest", limit=1))
-    since = max(fork.at - window, oldest[0].job.created_at if oldest else fork.at)
+    first = min(oldest[0].job.created_at if oldest else fork.at, fork.at - SHORTEST)
+    since = max(fork.at - window, first)
     found: list[Recent] = []
     after: int | None = None
     while len(found) < most:

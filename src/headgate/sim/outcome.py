@@ -26,10 +26,10 @@ class Shift(msgspec.Struct, frozen=True):
     job_id: str
     tenant: str
     job_class: str
-    before: float | None
+    before: float | None = None
     """None: not within the time looked at."""
-    after: float | None
-    wait_change: float
+    after: float | None = None
+    wait_change: float = 0.0
 
 
 class GroupChange(msgspec.Struct):
@@ -57,7 +57,7 @@ class Change(msgspec.Struct):
     tenants: dict[str, GroupChange]
     shifts: list[Shift]
     """The jobs whose start moves most."""
-    divergence: Divergence | None
+    divergence: Divergence | None = None
 
 
 class Side(msgspec.Struct):
@@ -82,6 +82,9 @@ class Outcome(msgspec.Struct):
     workload: str
     jobs: int
     seconds: float
+    begin: int
+    tick: float
+    """Times of decisions are in units of `tick` seconds; the simulation starts at `begin`."""
     seeds: int
     sides: list[Side]
     change: Change | None = None
@@ -102,7 +105,7 @@ def outcome(
     """Sum up: one round of worlds for each seed."""
     sides = [_jobs(lanes, until) for lanes in rounds]
     jobs = len(sides[0][0]) if sides and sides[0] else 0
-    found = Outcome(workload, jobs, (until - begin) * _tick(rounds), len(rounds), [])
+    found = Outcome(workload, jobs, (until - begin) * _tick(rounds), begin, _tick(rounds), len(rounds), [])
     for place, name in enumerate(_names(rounds[0])):
         words = changes[place] if place < len(changes) else ""
         found.sides.append(_side(name, words, [lanes[place] for lanes in rounds], [j[place] for j in sides], until))

@@ -112,18 +112,18 @@ def _unpaired(each: Difference) -> str:
     return f", {each.unpaired:,} did not start under both" if each.unpaired else ""
 
 
-def divergence(baseline: str, policy: str, found: Divergence | None, tick: float) -> str:
-    """The first decision in which they part, in one sentence."""
+def divergence(baseline: str, policy: str, found: Divergence | None, tick: float, begin: int = 0) -> str:
+    """The first decision in which they part, in one sentence; times count from `begin`."""
     if found is None:
         return "They decide alike from beginning to end."
-    left = _says(baseline, found.first, found.first_elsewhere, policy, tick)
-    right = _says(policy, found.second, found.second_elsewhere, baseline, tick)
+    left = _says(baseline, found.first, found.first_elsewhere, policy, tick, begin)
+    right = _says(policy, found.second, found.second_elsewhere, baseline, tick, begin)
     return f"They part at decision {found.number:,} (seed {found.seed}): {left}; {right}."
 
 
-def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float) -> str:
+def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float, begin: int) -> str:
     if grant is None:
         return f"{name} starts nothing more"
     why = f" ({grant.reason})" if grant.reason else ""
-    then = f"under {other} at {elsewhere * tick:,.3f} s" if elsewhere is not None else f"never under {other}"
-    return f"{name} starts {grant.job_id} on {grant.worker_id} at {grant.at * tick:,.3f} s{why}, {then}"
+    then = f"under {other} at {(elsewhere - begin) * tick:,.3f} s" if elsewhere is not None else f"never under {other}"
+    return f"{name} starts {grant.job_id} on {grant.worker_id} at {(grant.at - begin) * tick:,.3f} s{why}, {then}"

@@ -168,11 +168,13 @@ class SideOut(Out, frozen=True):
 
 
 class OutcomeOut(Out, frozen=True):
-    """What a simulation has shown. Times are seconds."""
+    """What a simulation has shown. Times are seconds; those of decisions units of `tick` seconds, from `begin` on."""
 
     workload: str
     jobs: int
     seconds: float
+    begin: int
+    tick: float
     seeds: int
     sides: list[SideOut]
     change: ChangeOut | None = None

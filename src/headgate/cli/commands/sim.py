@@ -1,13 +1,14 @@
-"""`headgate sim`: policies on workloads, before they go live. Needs no server."""
+"""`headgate sim`: policies on workloads, before they go live. Only `whatif` needs a server: the one it asks about."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
+from headgate.cli import sim_live
 from headgate.cli.exits import DONE
 from headgate.cli.frame import subcommands
-from headgate.cli.options import json_option
+from headgate.cli.options import json_option, server_options
 from headgate.cli.output import emit
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ EXAMPLES = """
 headgate sim run easy-backfill --workload KTH-SP2.swf.gz      one policy on a log
 headgate sim compare platform my.yaml --workload lublin --report report.html
 headgate sim compare fcfs platform --workload log.swf --scale 2   with twice the machine
+headgate sim whatif my.yaml --for 2h                          what if I deploy this now?
+headgate sim whatif --without-pool rack-2 --load 1.5          what if a pool fails while more comes?
 headgate sim generate daily --jobs 5000 --output daily.jsonl  a workload by formula
 headgate sim import .headgate/headgate.db --database --output mine.jsonl
 """
@@ -56,6 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--output", "-o", required=True, metavar="FILE", help="where to write it")
     for action in actions.all:
         json_option(action)
+    whatif = actions.add("whatif", "fork the live state of a server: what would happen from now on")
+    sim_live.configure(whatif)
+    server_options(whatif)
 
 
 def _workload_options(action: argparse.ArgumentParser) -> None:
