@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from headgate.bootstrap.engine import all_records
+from headgate.bootstrap.engine import each_record
 from headgate.core.commands import Command
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.questions import GetDocuments, answer
+from headgate.engine.questions import GetDocuments, GetRecords, answer
+from headgate.ports import RecordRow
 
 R = TypeVar("R")
 
@@ -36,9 +37,15 @@ class AsyncDesk:
 
     def records(self, kind: str, key: str | None = None) -> list[bytes]:
         """Entries of a log, oldest first; the store is read beside the work."""
+        return [row.body for row in each_record(self._ask, kind, key)]
+
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one."""
+        return (row.body for row in each_record(self._ask, kind, since=since))
+
+    def _ask(self, question: GetRecords) -> list[RecordRow]:
         writer = self._engine.writer
-        now = self._engine.clock.now()
-        return all_records(lambda question: answer(question, writer.state, writer.store, now), kind, key)
+        return answer(question, writer.state, writer.store, self._engine.clock.now())
 
     def _over(self, step: Callable[[], Awaitable[R]]) -> R:
         async def taken() -> R:

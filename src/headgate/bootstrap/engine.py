@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -114,19 +114,28 @@ class Desk:
 
     def records(self, kind: str, key: str | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
-        return all_records(self._engine.ask, kind, key)
+        return [row.body for row in each_record(self._engine.ask, kind, key)]
+
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one."""
+        return (row.body for row in each_record(self._engine.ask, kind, since=since))
 
 
-def all_records(ask: Callable[[GetRecords], list[RecordRow]], kind: str, key: str | None) -> list[bytes]:
-    """Every entry of a log, asked for page by page."""
-    found = ask(GetRecords(kind, key=key, limit=_PAGE))
-    page = found
-    while len(page) == _PAGE:
-        seen = {row.number for row in found}
-        page = ask(GetRecords(kind, since=page[-1].at, key=key, limit=_PAGE))
-        page = [row for row in page if row.number not in seen]
-        found += page
-    return [row.body for row in found]
+def each_record(
+    ask: Callable[[GetRecords], list[RecordRow]], kind: str, key: str | None = None, since: int = 0
+) -> Iterator[RecordRow]:
+    """Every entry of a log, asked for page by page; a page begins at the time of the last entry before it."""
+    seen: set[int] = set()
+    limit = _PAGE
+    while True:
+        page = ask(GetRecords(kind, since=since, key=key, limit=limit))
+        fresh = [row for row in page if row.number not in seen]
+        yield from fresh
+        if len(page) < limit:
+            return
+        since = page[-1].at
+        seen = {row.number for row in page if row.at == since}
+        limit = _PAGE if fresh else 2 * limit  # more entries of one instant than a page holds
 
 
 def policies_of(engine: Face, deciding: PolicyEngine) -> Policies:

@@ -26,6 +26,7 @@ from headgate.policy.host import PolicyHost
 from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
 from headgate.policy.runtime import PolicyRefused
+from headgate.policy.shadowing import alike
 from headgate.policy.verdict import HostSettings, HostStatus, Verdict
 
 Mode = Literal["home", "lab", "platform"]
@@ -223,11 +224,11 @@ class PolicyEngine:
             self._in_a_row += 1
 
     def _compare(self, verdict: Verdict, shadow: Verdict) -> ShadowSaid:
-        agrees = shadow.failure is None and shadow.answer.actions == verdict.answer.actions
+        agrees = shadow.failure is None and alike(shadow.answer.actions, verdict.answer.actions)
         self.shadow_asked += 1
         self.shadow_agreed += agrees
         watching = self._watching.id if self._watching is not None else ""
-        return ShadowSaid(watching, shadow.answer.actions, agrees, shadow.failure or "")
+        return ShadowSaid(watching, shadow.answer.actions, agrees, shadow.failure or "", shadow.answer.took_us)
 
     # -- what became of it --------------------------------------------------------------------------------------
 

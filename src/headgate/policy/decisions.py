@@ -38,6 +38,7 @@ class ShadowSaid(msgspec.Struct, frozen=True, array_like=True):
     actions: list[dict[str, Any]]
     agrees: bool
     failure: str = ""
+    took_us: int = 0
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from headgate.policy.decisions import KIND, Decision, Difference, Replayer, hist
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
 from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
+from headgate.policy.shadowing import RECENT, ShadowReport, last_shadow, report, watched_since
 from headgate.policy.sources import Prepared, refusal
 from headgate.policy.validation import Validation, validate
 
@@ -33,6 +34,10 @@ class Engine(Protocol):
 
     def records(self, kind: str, key: str | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
+        ...
+
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one, from a time on: for logs that are too long to hold."""
         ...
 
 
@@ -115,6 +120,17 @@ class Policies:
     def enable(self, *, who: str = "") -> Pointer:
         """Let a tripped policy decide again."""
         return self.library.enable(self._now(), who=who)
+
+    def shadow_report(
+        self, version: str | None = None, *, since: int | None = None, recent: int = RECENT
+    ) -> ShadowReport:
+        """How the version that watches does against the one that decides; or one that watched before."""
+        pointer = self.library.pointer()
+        name = last_shadow(pointer) if version is None else self.library.get(version).id
+        if name is None:
+            raise PolicyNotFound("no policy has watched yet: deploy one with the mode shadow")
+        begin = watched_since(pointer, name) if since is None else since
+        return report(self._engine.each_record(KIND, begin), name, begin, recent)
 
     # -- decisions ----------------------------------------------------------------------------------------------
 

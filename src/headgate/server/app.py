@@ -24,6 +24,7 @@ from headgate.server import (
     status,
     stream,
     tokens,
+    trials,
     workers,
 )
 from headgate.server.audit import Entry
@@ -40,7 +41,7 @@ from headgate.server.sockets import Send, Socket
 Scope = MutableMapping[str, Any]
 ROUTES = [
     route
-    for subject in (jobs, leases, workers, cluster, status, policies, simulating, admin, feed, stream, pages)
+    for subject in (jobs, leases, workers, cluster, status, policies, simulating, trials, admin, feed, stream, pages)
     for route in subject.routes.all
 ]
 _encode = msgspec.json.Encoder().encode

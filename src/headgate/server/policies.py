@@ -259,7 +259,7 @@ def _decision(decision: Decision, *, whole: bool = False) -> w.DecisionOut:
     )
 
 
-_SHADOW = ("version", "actions", "agrees", "failure")
+_SHADOW = ("version", "actions", "agrees", "failure", "took_us")
 
 
 def _named(record: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class DryRunQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     policy: str = "active"
     against: str | None = None
-    model: str = "bursty"
+    model: str = "lublin"
     jobs: Annotated[int, Meta(ge=1, le=2_000)] = 200
 
 

@@ -34,10 +34,10 @@ class ChangesIn(Body, frozen=True):
 class SampleIn(Body, frozen=True, tag="sample", tag_field="kind"):
     """A workload by formula."""
 
-    model: str = "bursty"
+    model: str = "lublin"
     jobs: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
     processors: Annotated[int, Meta(ge=1, le=1_000_000)] = 64
-    load: Annotated[float, Meta(gt=0, le=100)] = 0.9
+    load: Annotated[float, Meta(gt=0, le=100)] = 1.2
     tenants: Annotated[int, Meta(ge=1, le=1_000)] = 1
 
 

@@ -13,6 +13,7 @@ headgate policy new --template night-batch mine.yaml
 headgate policy check mine.yaml                 syntax, with line and column
 headgate policy test mine.yaml                  a thousand situations, every answer checked, and the speed
 headgate policy deploy mine.yaml --shadow       let it watch; without --shadow it decides
+headgate policy shadow                          how often it agrees, and where it would have done otherwise
 headgate policy rollback                        back to the one before
 """
 
@@ -21,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     from headgate.cli import policy_local as local
     from headgate.cli import policy_remote as remote
+    from headgate.cli import policy_trials as trials
 
     actions = subcommands(parser)
     new = actions.add("new", "write a policy file from a template")
@@ -42,8 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _remote(actions.add("show", "print the source of a version"), remote.show)
     _remote(actions.add("diff", "compare two versions, or a version and a file"), remote.diff)
     _remote(actions.add("rollback", "back to an earlier version"), remote.rollback)
+    shadow = actions.add("shadow", "how the version that watches does against the one that decides")
+    _remote(shadow, trials.shadow)
+    shadow.add_argument("version", nargs="?", help="default: the one that watches, or did last")
+    shadow.add_argument("--recent", type=int, default=5, metavar="N", help="differences to show (default 5)")
     _remote(actions.add("enable", "let a policy decide again that was taken out"), remote.enable)
-    deploy, _, show, diff, rollback, _ = actions.all[3:]
+    deploy, _, show, diff, rollback, *_ = actions.all[3:]
     deploy.add_argument("file", metavar="FILE")
     deploy.add_argument("--name", help="what to call it (default: what the file says)")
     deploy.add_argument("--shadow", action="store_true", help="let it watch without deciding")
