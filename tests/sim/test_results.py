@@ -37,7 +37,8 @@ from headgate.sim import (
     write_parquet,
 )
 from headgate.sim import svg as charts
-from headgate.sim.numbers import LogHistogram, block_bootstrap, distribution, jain
+from headgate.policy.statistics import block_bootstrap
+from headgate.sim.numbers import LogHistogram, distribution, jain
 from headgate.sim.text import span
 from tests.sim.data import sim_job, workload
 

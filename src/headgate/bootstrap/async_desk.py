@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from headgate.bootstrap.engine import each_record
+from headgate.bootstrap.engine import each_job, each_record
 from headgate.core.commands import Command
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.questions import GetDocuments, GetRecords, answer
-from headgate.ports import RecordRow
+from headgate.engine.questions import GetDocuments, Question, answer
+from headgate.policy.measuring import JobSpan
 
 R = TypeVar("R")
 
@@ -43,7 +43,11 @@ class AsyncDesk:
         """The same one by one."""
         return (row.body for row in each_record(self._ask, kind, since=since))
 
-    def _ask(self, question: GetRecords) -> list[RecordRow]:
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on."""
+        return each_job(self._ask, since)
+
+    def _ask(self, question: Question[R]) -> R:
         writer = self._engine.writer
         return answer(question, writer.state, writer.store, self._engine.clock.now())
 

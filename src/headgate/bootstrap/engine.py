@@ -15,18 +15,20 @@ from headgate.engine.failpoints import Hook, from_text
 from headgate.engine.forecast import Forecast
 from headgate.engine.local import Face
 from headgate.engine.member import Member
-from headgate.engine.questions import GetDocuments, GetRecords
+from headgate.engine.questions import FindJobs, GetDocuments, GetRecords, JobInfo
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
-from headgate.ports import RecordRow, Store, StoreUnavailable
+from headgate.policy.measuring import JobSpan
+from headgate.ports import JobQuery, RecordRow, Store, StoreUnavailable
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock
 
 R = TypeVar("R")
 _PAGE = 10_000
+_JOBS_PAGE = 1_000
 
 
 def open_store(url: str) -> Store:
@@ -120,6 +122,10 @@ class Desk:
         """The same one by one."""
         return (row.body for row in each_record(self._engine.ask, kind, since=since))
 
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on."""
+        return each_job(self._engine.ask, since)
+
 
 def each_record(
     ask: Callable[[GetRecords], list[RecordRow]], kind: str, key: str | None = None, since: int = 0
@@ -136,6 +142,18 @@ def each_record(
         since = page[-1].at
         seen = {row.number for row in page if row.at == since}
         limit = _PAGE if fresh else 2 * limit  # more entries of one instant than a page holds
+
+
+def each_job(ask: Callable[[FindJobs], list[JobInfo]], since: int) -> Iterator[JobSpan]:
+    """Jobs submitted from a time on, asked for page by page."""
+    after: int | None = None
+    while True:
+        page = ask(FindJobs(JobQuery(created_from=since, order="oldest", after=after, limit=_JOBS_PAGE)))
+        for job in page:
+            yield JobSpan(job.id, job.kind.tenant, job.kind.units, job.created_at, job.started_at, job.ended_at)
+        if len(page) < _JOBS_PAGE:
+            return
+        after = page[-1].seq
 
 
 def policies_of(engine: Face, deciding: PolicyEngine) -> Policies:

@@ -22,7 +22,7 @@ from headgate.core.errors import InvalidSettings
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.forecast import Forecast
 from headgate.engine.writer import Writer
-from headgate.policy.deciding import PolicyEngine
+from headgate.policy.arms import ExperimentingEngine
 from headgate.policy.managing import Policies
 from headgate.policy.watching import FileWatcher, Reloaded
 from headgate.ports import Store
@@ -60,7 +60,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         # 1. the engine on its store
         store = open_store(config.database_url)
         _make_room(store)
-        deciding = PolicyEngine(config.policy)
+        deciding = ExperimentingEngine(config.policy)
         stack.callback(deciding.stop)
         writer = Writer(store, deciding, chance, config.core, failpoint=failpoint())
         Forecast(writer)

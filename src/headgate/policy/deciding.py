@@ -93,6 +93,9 @@ class _Asked(msgspec.Struct):
 class PolicyEngine:
     """Decides cycles by policy."""
 
+    arm = ""
+    """The arm of an experiment that it decides for."""
+
     def __init__(self, settings: PolicySettings | None = None) -> None:
         self.settings = settings or PolicySettings()
         self.decisions = self.by_platform = self.refusals = 0
@@ -252,11 +255,15 @@ class PolicyEngine:
                     key=asked.asking.key,
                     shadow=asked.shadow,
                     attempted=asked.attempted,
+                    arm=self.arm,
                 )
                 wishes.append(Note(KIND, asked.asking.id, dump(kept)))
             if tripped is not None:
-                wishes.append(trip(self._pointer_body(), tripped))
+                wishes += self._take_out(tripped)
             return wishes
+
+    def _take_out(self, tripped: Tripped) -> list[Command[Any]]:
+        return [trip(self._pointer_body(), tripped)]
 
     def _pointer_body(self) -> bytes | None:
         return None if self._state is None else self._state.documents.get((POINTER, "pointer"))

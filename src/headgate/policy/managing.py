@@ -9,13 +9,16 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from headgate.core.commands import Command
+from headgate.policy.arms import ExperimentingEngine
 from headgate.policy.deciding import PolicyEngine, PolicyStatus
 from headgate.policy.decisions import KIND, Decision, Difference, Replayer, history_of, load
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
+from headgate.policy.measuring import JobSpan
 from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
 from headgate.policy.shadowing import RECENT, ShadowReport, last_shadow, report, watched_since
 from headgate.policy.sources import Prepared, refusal
+from headgate.policy.trying import Trials
 from headgate.policy.validation import Validation, validate
 
 R = TypeVar("R")
@@ -40,6 +43,10 @@ class Engine(Protocol):
         """The same one by one, from a time on: for logs that are too long to hold."""
         ...
 
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on, oldest first."""
+        ...
+
 
 class Policies:
     """The policies of one engine."""
@@ -49,6 +56,21 @@ class Policies:
         self._deciding = deciding
         self._now = now
         self.library = Library(engine)
+        self._trials = (
+            Trials(engine, deciding, self.library, now) if isinstance(deciding, ExperimentingEngine) else None
+        )
+
+    @property
+    def trials(self) -> Trials:
+        """Experiments, where the engine can run them."""
+        if self._trials is None:
+            raise PolicyForbidden("this engine runs no experiments")
+        return self._trials
+
+    def _end_experiment(self, why: str) -> None:
+        """Whoever puts a policy in charge means now, whatever experiment runs."""
+        if self._trials is not None:
+            self._trials.end_running(why)
 
     def status(self) -> PolicyStatus:
         """Who decides, and how well."""
@@ -95,6 +117,8 @@ class Policies:
         prepared = self.draft(language, source, name, syntax_only=force, **options)
         version = self.library.add(prepared, self._now(), who, why)
         self._stage(version)
+        if mode == "active":
+            self._end_experiment(f"{version.id} was deployed")
         self.library.move(mode, version.id, self._now(), who=who, why=why, base=base)
         return version
 
@@ -107,10 +131,12 @@ class Policies:
 
     def rollback(self, to: str | None = None, *, who: str = "", why: str = "") -> Pointer:
         """Back to a version, or to the one before."""
+        self._end_experiment("rolled back")
         return self.library.rollback(self._now(), to=to, who=who, why=why)
 
     def use_platform(self, *, who: str = "", why: str = "") -> Pointer:
         """Let the platform policy decide alone."""
+        self._end_experiment("the platform policy was put in charge")
         return self.library.move("active", None, self._now(), who=who, why=why)
 
     def end_shadow(self, *, who: str = "") -> Pointer:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.policy.decisions import ShadowSaid
+from headgate.policy.decisions import glance
 from headgate.policy.library import Pointer
 
 RECENT = 20
@@ -47,40 +47,13 @@ class ShadowReport(msgspec.Struct):
         return self.agreed / self.asked if self.asked else None
 
 
-class _Slim(msgspec.Struct, frozen=True, array_like=True):
-    """A decision with all that is large left as it is: a log has many of them."""
-
-    id: str
-    number: int
-    at: int
-    decided_by: str
-    version: str
-    runtime: msgspec.Raw
-    question: msgspec.Raw
-    keyframe: msgspec.Raw
-    frame: msgspec.Raw
-    actions: list[dict[str, Any]]
-    trace: msgspec.Raw
-    logs: msgspec.Raw
-    failure: msgspec.Raw
-    message: msgspec.Raw
-    traceback: msgspec.Raw
-    refused: msgspec.Raw
-    took_us: int
-    waited_us: int
-    shadow: ShadowSaid | None = None
-
-
-_slim = msgspec.msgpack.Decoder(_Slim).decode
-
-
 def report(bodies: Iterable[bytes], version: str, since: int, recent: int = RECENT) -> ShadowReport:
     """Go through recorded decisions, oldest first; those that the version did not watch say nothing of it."""
     found = ShadowReport(version, since)
     last: deque[Parting] = deque(maxlen=max(1, recent))
     decided = watched = 0
     for body in bodies:
-        decision = _slim(body)
+        decision = glance(body)
         said = decision.shadow
         if said is None or said.version != version:
             continue

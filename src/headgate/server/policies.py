@@ -246,6 +246,7 @@ def _decision(decision: Decision, *, whole: bool = False) -> w.DecisionOut:
         decision.attempted,
         shadow,
         keyframe=decision.keyframe,
+        arm=decision.arm,
     )
     if not whole:
         return shown

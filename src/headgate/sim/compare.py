@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from headgate.core.errors import InvalidInput
+from headgate.policy.statistics import Interval, block_bootstrap
 from headgate.sim.cluster import Cluster
-from headgate.sim.numbers import Interval, block_bootstrap
 from headgate.sim.records import Grant, JobRecord
 from headgate.sim.results import Results, figures
 from headgate.sim.running import run

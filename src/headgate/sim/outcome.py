@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from headgate.core.job import CLASSES
+from headgate.policy.statistics import Interval, block_bootstrap, bounded_slowdown
 from headgate.sim.compare import Divergence, divergence_of
 from headgate.sim.lockstep import Lane
-from headgate.sim.numbers import Interval, block_bootstrap
 from headgate.sim.records import JobRecord
-from headgate.sim.results import BOUND
 
 MOST_SHIFTS = 100
 
@@ -138,7 +137,7 @@ def _job(record: JobRecord, lane: Lane, until: int) -> _Job:
     started = record.started if record.started is not None else until
     run = max(record.run, lane.planned.get(record.id, 0)) if record.state in ("running", "waiting") else record.run
     turnaround = (record.ended - record.submitted) * tick
-    slowdown = max(1.0, turnaround / max(run * tick, BOUND))
+    slowdown = bounded_slowdown(turnaround, run * tick)
     return _Job(record, max(0, started - record.submitted) * tick, slowdown)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.sim.numbers import Interval
+from headgate.policy.statistics import Interval
 from headgate.sim.outcome import Change, GroupChange, Outcome, Side
 from headgate.sim.text import divergence, span, table
 

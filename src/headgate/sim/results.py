@@ -18,10 +18,9 @@ import msgspec
 
 from headgate.core.errors import InvalidInput
 from headgate.core.job import CLASSES
+from headgate.policy.statistics import bounded_slowdown
 from headgate.sim.numbers import Distribution, LogHistogram, distribution, jain
 from headgate.sim.records import Counts, Grant, JobRecord, Sample
-
-BOUND = 10.0
 
 
 class Group(msgspec.Struct):
@@ -166,7 +165,7 @@ def figures(record: JobRecord, tick: float) -> tuple[float, float, float]:
     started = record.started if record.started is not None else record.ended
     wait = (started - record.submitted) * tick
     turnaround = (record.ended - record.submitted) * tick
-    return wait, turnaround, max(1.0, turnaround / max(record.run * tick, BOUND))
+    return wait, turnaround, bounded_slowdown(turnaround, record.run * tick)
 
 
 COLUMNS = ("job_id", "tenant", "class", "state", "units", "submitted_s", "started_s", "ended_s", "run_s", "estimate_s",

@@ -668,6 +668,8 @@ class DecisionOut(Out, frozen=True):
     told: list[dict[str, Json]] = []
     """What the policy was told since the decision before, as deltas."""
     keyframe: bool = False
+    arm: str = ""
+    """The experiment and its arm, where one was running."""
 
 
 class DecisionsOut(Out, frozen=True):
