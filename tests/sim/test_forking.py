@@ -204,19 +204,31 @@ def test_run_times_come_from_what_ran_before_and_are_the_same_for_every_policy()
 
 def test_arrivals_repeat_what_came_lately() -> None:
     live = queue()
-    for n in range(10):
+    for n in range(110):
         live.submit(f"old{n}", 1_000, tenant=f"t{n % 2}")
         live.now += 6_000
-    fork = with_recent(live.fork(), live.store, HOUR)
-    assert len(fork.recent) == 10
+    fork = with_recent(live.fork(), live.store, 600_000)
+    assert len(fork.recent) == 100
     ahead = future(fork, 120_000, arrivals="recent")
     gaps = {after.at - before.at for before, after in zip(ahead.arriving, ahead.arriving[1:], strict=False)}
     assert (len(ahead.arriving), gaps) == (20, {6_000})
     assert {job.spec.kind.tenant for job in ahead.arriving} == {"t0", "t1"}
     assert len(future(fork, 120_000, arrivals="recent", changes=Changes(load=0.5)).arriving) == 10
     assert future(fork, 120_000).arriving == ()
+    again = future(fork, 2_000_000, arrivals="recent", seed=3).arriving
+    assert len(again) == 333, "over and over"
     with pytest.raises(InvalidInput, match="look less far ahead"):
         future(fork, 100_000 * HOUR, arrivals="recent")
+
+
+def test_a_first_burst_is_no_rate() -> None:
+    live = queue()
+    for n in range(10):
+        live.submit(f"j{n}", 1_000)
+    live.now += 1_000
+    fork = with_recent(live.fork(), live.store, HOUR)
+    assert len(future(fork, 600_000, arrivals="recent").arriving) == 10
+    assert len(future(fork, 2 * HOUR, arrivals="recent").arriving) == 120
 
 
 def test_workers_that_drain_get_nothing_and_a_shut_gate_is_told() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from headgate.core.cluster import WorkerSpec
 from headgate.core.errors import InvalidInput
+from headgate.policy.statistics import block_bootstrap
 from headgate.sim import (
     Cluster,
     Shape,
@@ -37,7 +38,6 @@ from headgate.sim import (
     write_parquet,
 )
 from headgate.sim import svg as charts
-from headgate.policy.statistics import block_bootstrap
 from headgate.sim.numbers import LogHistogram, distribution, jain
 from headgate.sim.text import span
 from tests.sim.data import sim_job, workload

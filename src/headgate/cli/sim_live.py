@@ -39,14 +39,14 @@ def whatif_run(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
     changes = {"scale": arguments.scale, "without_pools": arguments.without_pool, "load": arguments.load}
     asked: dict[str, Any] = {
-        "policy": _policy(arguments.policy),
+        "policy": policy_given(arguments.policy),
         "workload": {"kind": "live", "arrivals": arguments.arrivals},
         "horizon": arguments.horizon,
         "changes": changes,
         "seeds": arguments.seeds,
     }
     if arguments.against:
-        asked["against"] = _policy(arguments.against)
+        asked["against"] = policy_given(arguments.against)
     try:
         run = api.post(BASE, asked)
     except Refusal as refusal:
@@ -58,7 +58,7 @@ def whatif_run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _policy(given: str) -> dict[str, str]:
+def policy_given(given: str) -> dict[str, str]:
     """A file becomes a draft; anything else is a name that the server knows."""
     from headgate.bootstrap.policy_files import ENDINGS, read_policy
 

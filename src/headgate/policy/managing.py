@@ -95,6 +95,11 @@ class Policies:
             raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
         return checked.prepared
 
+    def keep(self, language: str, source: str, name: str | None = None, *, who: str = "", why: str = "") -> Version:
+        """Check a policy thoroughly and keep it as a version that decides nothing yet."""
+        prepared = self.draft(language, source, name, syntax_only=False)
+        return self.library.add(prepared, self._now(), who, why)
+
     def deploy(
         self,
         language: str,

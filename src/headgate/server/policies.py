@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from headgate.core.errors import InvalidInput, NotFound
 from headgate.policy.decisions import KIND, Decision, load, unpack
+from headgate.policy.experiments import running_in
 from headgate.policy.library import Pointer, Version
 from headgate.policy.runtime import platform_source, platform_version
 from headgate.policy.template_library import templates
@@ -117,7 +118,9 @@ async def list_versions(service: Service, call: Call) -> Reply:
     versions, pointer = await _in_thread(lambda: (library.versions(), library.pointer()))
     shown = [_version(v, sources=call.query.sources, status=_status(v, pointer)) for v in versions]
     moves = [w.MoveOut(move.at / 1000, move.active, move.shadow, move.who, move.why) for move in pointer.moves]
-    return Reply(w.VersionsOut(shown, pointer.active, pointer.shadow, _tripped(pointer), moves))
+    running = running_in(service.state.documents)
+    experiment = None if running is None else running.id
+    return Reply(w.VersionsOut(shown, pointer.active, pointer.shadow, _tripped(pointer), moves, experiment))
 
 
 def _status(version: Version, pointer: Pointer) -> str:

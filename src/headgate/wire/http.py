@@ -613,6 +613,8 @@ class VersionsOut(Out, frozen=True):
     shadow: str | None = None
     tripped: dict[str, Json] | None = None
     moves: list[MoveOut] = []
+    experiment: str | None = None
+    """The experiment that runs: its arms decide meanwhile."""
 
 
 class PointerOut(Out, frozen=True):

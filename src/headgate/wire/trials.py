@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from headgate.wire.http import Json, Out
+from headgate.wire.http import Body, Json, Out
+from headgate.wire.simulating import IntervalOut, PolicyIn
 
 
 class PartingOut(Out, frozen=True):
@@ -34,3 +37,73 @@ class ShadowOut(Out, frozen=True):
     slowest_us: int
     first: PartingOut | None = None
     recent: list[PartingOut] = msgspec.field(default_factory=list)
+
+
+class ExperimentIn(Body, frozen=True):
+    """Two policies to decide in turn: `a` is what decides now unless another is named.
+
+    Split by alternating windows of time, by tenant or by pool. `window` is seconds or a text such as '10m': how long an
+    arm decides at a time, and the blocks in which the arms are compared.
+    """
+
+    b: PolicyIn
+    a: PolicyIn = PolicyIn()
+    split: Literal["time", "tenant", "pool"] = "time"
+    window: float | str = 600.0
+    why: str = ""
+
+
+class StopIn(Body, frozen=True):
+    """End an experiment, and put one of its arms in charge if one is to be kept."""
+
+    keep: Literal["a", "b"] | None = None
+    why: str = ""
+
+
+class ArmOut(Out, frozen=True):
+    """One arm: means in seconds over its jobs, and the share of all units in use while, or where, it decides."""
+
+    version: str
+    jobs: int
+    waiting: int
+    wait: float
+    slowdown: float
+    utilisation: float
+
+
+class ResultsOut(Out, frozen=True):
+    """What it shows: the arms, and b against a. No interval: too few blocks yet."""
+
+    until: float
+    blocks: int
+    a: ArmOut
+    b: ArmOut
+    wait: IntervalOut | None = None
+    slowdown: IntervalOut | None = None
+    utilisation: IntervalOut | None = None
+
+
+class ExperimentOut(Out, frozen=True):
+    """An experiment; `assigned` says which tenants or pools belong to which arm."""
+
+    id: str
+    running: bool
+    a: str
+    b: str
+    split: str
+    window: float
+    started_at: float
+    who: str = ""
+    why: str = ""
+    ended_at: float | None = None
+    ended_why: str = ""
+    deciding: str | None = None
+    """The arm that decides now, where windows of time alternate."""
+    assigned: dict[str, str] = msgspec.field(default_factory=dict)
+    results: ResultsOut | None = None
+
+
+class ExperimentsOut(Out, frozen=True):
+    """All experiments, newest first, without their results."""
+
+    experiments: list[ExperimentOut]

@@ -14,6 +14,8 @@ headgate policy check mine.yaml                 syntax, with line and column
 headgate policy test mine.yaml                  a thousand situations, every answer checked, and the speed
 headgate policy deploy mine.yaml --shadow       let it watch; without --shadow it decides
 headgate policy shadow                          how often it agrees, and where it would have done otherwise
+headgate policy experiment start mine.yaml      let it decide every other ten minutes
+headgate policy experiment stop --keep b        it was better
 headgate policy rollback                        back to the one before
 """
 
@@ -48,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _remote(shadow, trials.shadow)
     shadow.add_argument("version", nargs="?", help="default: the one that watches, or did last")
     shadow.add_argument("--recent", type=int, default=5, metavar="N", help="differences to show (default 5)")
+    _experiment(actions.add("experiment", "let two policies decide in turn on the live system, and compare"))
     _remote(actions.add("enable", "let a policy decide again that was taken out"), remote.enable)
     deploy, _, show, diff, rollback, *_ = actions.all[3:]
     deploy.add_argument("file", metavar="FILE")
@@ -62,6 +65,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     rollback.add_argument("version", nargs="?", help="default: the one before")
     for action in (deploy, rollback):
         action.add_argument("--why", default="", help="for the history")
+
+
+def _experiment(action: argparse.ArgumentParser) -> None:
+    from headgate.cli import policy_trials as trials
+
+    action.add_argument("do", choices=("start", "status", "stop"), help="what to do")
+    action.add_argument("policy", nargs="?", metavar="POLICY|ID",
+                        help="start: the policy to try; else an experiment (default: the last one)")  # fmt: skip
+    action.add_argument("--against", default="active", metavar="POLICY", help="default: the one that decides now")
+    action.add_argument("--split", choices=("time", "tenant", "pool"), default="time", help="default: time")
+    action.add_argument("--window", default="10m", metavar="TIME", help="how long each decides at a time (default 10m)")
+    action.add_argument("--keep", choices=("a", "b"), help="stop: put this arm in charge")
+    action.add_argument("--why", default="", help="for the history")
+    _remote(action, trials.experiment)
 
 
 def _remote(action: argparse.ArgumentParser, run: object) -> None:
