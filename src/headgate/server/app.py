@@ -14,6 +14,7 @@ from headgate.policy.managing import Policies
 from headgate.ports import Ids
 from headgate.server import (
     admin,
+    api_page,
     cluster,
     feed,
     jobs,
@@ -37,11 +38,26 @@ from headgate.server.service import Service
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.simulations import Simulator
 from headgate.server.sockets import Send, Socket
+from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
 ROUTES = [
     route
-    for subject in (jobs, leases, workers, cluster, status, policies, simulating, trials, admin, feed, stream, pages)
+    for subject in (
+        jobs,
+        leases,
+        workers,
+        cluster,
+        status,
+        policies,
+        simulating,
+        trials,
+        admin,
+        feed,
+        stream,
+        pages,
+        api_page,
+    )
     for route in subject.routes.all
 ]
 _encode = msgspec.json.Encoder().encode
@@ -56,7 +72,7 @@ class App:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.table = Table(ROUTES)
-        service.description = describe(ROUTES, status.VERSION)
+        service.description = describe(ROUTES, running_version())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Speak ASGI."""
