@@ -15,7 +15,8 @@ from headgate.core.quantities import instant
 GENERATORS = sim.GENERATORS
 Shape = sim.Shape
 summary, comparison = sim.summary, sim.comparison
-write_csv, write_report, compare_report = sim.write_csv, sim.write_report, sim.compare_report
+write_csv, write_parquet = sim.write_csv, sim.write_parquet
+write_report, compare_report = sim.write_report, sim.compare_report
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -28,6 +29,7 @@ class Asked(msgspec.Struct, frozen=True):
     load: float | None = None
     """For a generator the share of the machine that is asked for; for a file how much faster jobs arrive."""
     scale: float = 1.0
+    without_pools: tuple[str, ...] = ()
 
 
 def run(asked: Asked, policy: str, seed: int = 0) -> sim.Results:
@@ -105,4 +107,4 @@ def _workload(asked: Asked) -> Callable[[int], sim.Workload]:
 
 def _cluster(asked: Asked, workload: sim.Workload) -> sim.Cluster:
     cluster = sim.machine(asked.processors) if asked.processors else sim.cluster_for(workload)
-    return cluster if asked.scale == 1.0 else sim.scaled(cluster, asked.scale)
+    return sim.Changes(asked.scale, asked.without_pools).cluster(cluster)

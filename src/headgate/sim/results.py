@@ -204,10 +204,13 @@ def write_csv(results: Results, path: str | Path) -> None:
 
 
 def write_parquet(results: Results, path: str | Path) -> None:
-    """The same as Parquet; needs `pyarrow`."""
+    """The same as Parquet; needs the extra `parquet`. Columns have the same types whatever the jobs are."""
     pyarrow, parquet = _pyarrow()
     columns: Sequence[tuple[object, ...]] = list(zip(*rows(results), strict=True)) or [()] * len(COLUMNS)
-    table = pyarrow.table({name: list(column) for name, column in zip(COLUMNS, columns, strict=True)})
+    kinds = {name: pyarrow.float64() for name in COLUMNS}
+    kinds |= {name: pyarrow.string() for name in ("job_id", "tenant", "class", "state", "worker")}
+    kinds |= {name: pyarrow.int64() for name in ("units", "attempts", "preemptions")}
+    table = pyarrow.table([list(column) for column in columns], schema=pyarrow.schema(list(kinds.items())))
     parquet.write_table(table, str(path))
 
 
@@ -215,4 +218,4 @@ def _pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise InvalidInput("Parquet needs the package pyarrow, which is not installed", field="format") from None
+        raise InvalidInput("Parquet needs the package pyarrow: pip install headgate[parquet]", field="format") from None
