@@ -15,6 +15,7 @@ from headgate.server.routing import Call, Reply, Routes
 from headgate.server.service import Service
 from headgate.server.simulations import Run, Side
 from headgate.wire import simulating as w
+from headgate.wire.http import Problem
 
 routes = Routes()
 BASE = "/v2/admin/scheduler/simulate"
@@ -44,7 +45,9 @@ class FramesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 200
 
 
-@routes.add("GET", BASE, "policy:edit", query=DryRunQuery, replies={200: w.RunOut}, tenants=False)
+@routes.add(
+    "GET", BASE, "policy:edit", query=DryRunQuery, replies={200: w.RunOut, 404: Problem, 429: Problem}, tenants=False
+)
 async def dry_run(service: Service, call: Call) -> Reply:
     """A dry run of a policy by its name on a sample workload; answers when it is done."""
     asked: DryRunQuery = call.query

@@ -9,15 +9,19 @@ import msgspec
 from msgspec import Meta
 
 from headgate.core.quantities import duration
+from headgate.policy.errors import PolicyForbidden
 from headgate.policy.experiments import Experiment
 from headgate.policy.measuring import ArmFigures, ExperimentReport
 from headgate.policy.shadowing import Parting, ShadowReport
 from headgate.policy.statistics import Interval
 from headgate.policy.template_library import templates
+from headgate.policy.trying import Trials
 from headgate.server import strict
+from headgate.server.problems import Unavailable
 from headgate.server.routing import Call, Reply, Routes
 from headgate.server.service import Service
 from headgate.wire import trials as w
+from headgate.wire.http import Problem
 from headgate.wire.simulating import IntervalOut, PolicyIn
 
 routes = Routes()
@@ -36,7 +40,13 @@ class ShadowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @routes.add(
-    "GET", f"{BASE}/shadow", "read", "policy:edit", query=ShadowQuery, replies={200: w.ShadowOut}, tenants=False
+    "GET",
+    f"{BASE}/shadow",
+    "read",
+    "policy:edit",
+    query=ShadowQuery,
+    replies={200: w.ShadowOut, 404: Problem},
+    tenants=False,
 )
 async def get_shadow(service: Service, call: Call) -> Reply:
     """How the version that watches does: how often it agrees, where it would have done otherwise, how long it takes."""
@@ -77,9 +87,17 @@ async def start_experiment(service: Service, call: Call) -> Reply:
 
     def start() -> Experiment:
         a, b = (_version(service, each, who) for each in (asked.a, asked.b))
-        return service.policies.trials.start(a, b, split=asked.split, window=window, who=who, why=why)
+        return _trials(service).start(a, b, split=asked.split, window=window, who=who, why=why)
 
     return Reply(_experiment(await asyncio.to_thread(start), service.now()), 201)
+
+
+def _trials(service: Service) -> Trials:
+    """Experiments, if this server can run them."""
+    try:
+        return service.policies.trials
+    except PolicyForbidden as error:
+        raise Unavailable(str(error)) from None
 
 
 def _version(service: Service, asked: PolicyIn, who: str) -> str | None:
@@ -100,14 +118,14 @@ def _version(service: Service, asked: PolicyIn, who: str) -> str | None:
 @routes.add("GET", f"{BASE}/experiments", "read", "policy:edit", replies={200: w.ExperimentsOut}, tenants=False)
 async def list_experiments(service: Service, call: Call) -> Reply:
     """All experiments, newest first."""
-    found = await asyncio.to_thread(service.policies.trials.experiments.all)
+    found = await asyncio.to_thread(_trials(service).experiments.all)
     return Reply(w.ExperimentsOut([_experiment(each, service.now()) for each in found]))
 
 
 @routes.add("GET", ID, "read", "policy:edit", replies={200: w.ExperimentOut}, tenants=False)
 async def get_experiment(service: Service, call: Call) -> Reply:
     """One experiment with what it shows so far; `current` is the one that runs, or ran last."""
-    found = await asyncio.to_thread(service.policies.trials.report, _id(call))
+    found = await asyncio.to_thread(_trials(service).report, _id(call))
     return Reply(_experiment(found.experiment, service.now(), _results(found)))
 
 
@@ -118,7 +136,7 @@ async def get_experiment(service: Service, call: Call) -> Reply:
 async def stop_experiment(service: Service, call: Call) -> Reply:
     """End an experiment: the active policy decides again, or the arm that is to be kept."""
     asked = strict.read_as(call.body, w.StopIn) if call.body else w.StopIn()
-    trials, who = service.policies.trials, call.caller.name
+    trials, who = _trials(service), call.caller.name
     why = asked.why[:1_000]
     stopped = await asyncio.to_thread(trials.stop, _id(call), keep=asked.keep, who=who, why=why)
     return Reply(_experiment(stopped, service.now()))

@@ -75,9 +75,7 @@ def _workload_options(action: argparse.ArgumentParser) -> None:
     action.add_argument("--processors", type=int, metavar="N", help="of the machine, where the workload names none")
     action.add_argument("--load", type=float, metavar="X", help="of a generator; for a file, X times as fast")
     action.add_argument("--scale", type=float, default=1.0, metavar="X", help="X times the machine")
-    action.add_argument(
-        "--without-pool", action="append", default=[], metavar="POOL", help="without a pool"
-    )
+    action.add_argument("--without-pool", action="append", default=[], metavar="POOL", help="without a pool")
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:
