@@ -205,6 +205,23 @@ def test_the_server_says_how_it_is(service: House, path: str) -> None:
         assert answer.status == 200
 
 
+def test_a_shadow_and_an_experiment_from_the_command_line(service: House) -> None:
+    (service.directory / "watch.yaml").write_text(POLICY)
+    assert service.do("policy", "deploy", "watch.yaml", "--shadow").returncode == 0
+    assert service.do("run", "--", "true").returncode == 0
+    shown = service.do("policy", "shadow")
+    assert (shown.returncode, "agrees:" in shown.stdout, "reports-wait@" in shown.stdout) == (0, True, True)
+    started = service.do("policy", "experiment", "start", "fcfs", "--window", "1s", "--why", "try")
+    assert (started.returncode, "(runs; arm " in started.stdout) == (0, True), started.stderr
+    assert service.do("run", "--", "true").returncode == 0
+    assert "experiment" in service.do("policy", "list").stdout
+    status = service.do("policy", "experiment", "status")
+    assert "B AGAINST A (95 % INTERVAL)" in status.stdout
+    stopped = json.loads(service.do("policy", "experiment", "stop", "--json").stdout)
+    assert (stopped["running"], stopped["a"]) == (False, "platform")
+    assert service.do("policy", "experiment", "start").returncode == exits.USAGE
+
+
 def test_what_if_forks_the_running_service(service: House) -> None:
     for n in range(3):
         submit(service, "--name", f"report-{n}", "--type", "shell", "--units", "1000000", "--", "true")

@@ -10,6 +10,7 @@ from typing import Any
 from headgate.cli.api import Api, Refusal, connect, part
 from headgate.cli.exits import DONE, FAILED, Failure
 from headgate.cli.output import emit
+from headgate.cli.progress import progress
 
 BASE = "/v2/admin/scheduler/simulate"
 _EACH = 20.0
@@ -73,20 +74,13 @@ def _followed(api: Api, run: dict[str, Any]) -> dict[str, Any]:
     """Wait for the end; whoever goes away ends the simulation too."""
     path = f"{BASE}/runs/{part(run['id'])}"
     try:
-        while run["state"] in ("starting", "running"):
-            _say(run["progress"])
-            run = api.get(path, wait_s=_EACH if not sys.stderr.isatty() else 0.5)
+        with progress("simulating", 1.0) as advance:
+            while run["state"] in ("starting", "running"):
+                advance(run["progress"])
+                run = api.get(path, wait_s=0.5 if sys.stderr.isatty() else _EACH)
     except KeyboardInterrupt:
         api.post(f"{path}/cancel")
         raise
-    finally:
-        _say(None)
     if run["state"] != "done":
         raise Failure(FAILED, run.get("problem", {}).get("detail") or f"the simulation was {run['state']}")
     return run
-
-
-def _say(progress: float | None) -> None:
-    if sys.stderr.isatty():
-        text = "" if progress is None else f"simulating: {progress:.0%}"
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
