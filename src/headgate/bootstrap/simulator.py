@@ -59,7 +59,6 @@ class ServerSimulator:
         fork = self._engine.read(lambda state: sim.fork_of(state, now, most=most))
         if arrivals == "none":
             return fork
-        self._engine.catch_up()
         return await asyncio.to_thread(sim.with_recent, fork, self._engine.writer.store, min(horizon, LOOK_BACK))
 
 

@@ -20,6 +20,7 @@ from headgate.core.state import State
 from headgate.policy import deltas as d
 from headgate.policy.deciding import PolicyEngine, PolicySettings, PolicyStatus
 from headgate.policy.decisions import DecisionLog
+from headgate.policy.errors import InvalidPolicy
 from headgate.policy.experiments import EXPERIMENTS, Arm, Experiment, ended, running_in
 from headgate.policy.library import Tripped, Version, read_pointer, trip
 from headgate.policy.mirroring import Mirroring
@@ -170,8 +171,11 @@ class ExperimentingEngine(PolicyEngine):
     def prepare_trial(self, experiment: Experiment, versions: dict[Arm, Version | None]) -> None:
         """Start both arms in processes of their own before the experiment begins; raises what does not load."""
         lanes = self._make_lanes(experiment, versions)
-        for lane in lanes.values():
+        for arm, lane in lanes.items():
             lane.begin()
+            if versions[arm] is not None and lane.problem:
+                _stop(lanes)
+                raise InvalidPolicy(lane.problem, field=arm)
         with self._lock:
             before, self._ready_lanes = self._ready_lanes, (experiment.id, lanes)
         if before is not None:
