@@ -20,10 +20,13 @@ R = TypeVar("R")
 class Office:
     """A writer and its policies, driven by hand."""
 
-    def __init__(self, settings: PolicySettings | None = None, **core: Any) -> None:
-        self.clock = ManualClock(1_700_000_000_000)
-        self.deciding = PolicyEngine(settings)
-        store = MemoryStore()
+    def __init__(
+        self, settings: PolicySettings | None = None, *, kind: type[PolicyEngine] = PolicyEngine,
+        store: MemoryStore | None = None, at: int = 1_700_000_000_000, **core: Any,
+    ) -> None:  # fmt: skip
+        self.clock = ManualClock(at)
+        self.deciding = kind(settings)
+        store = store or MemoryStore()
         self.writer = Writer(store, self.deciding, SeededChance(1), Settings(fixed_busy=0, **core))
         self.writer.open(self.clock.now())
         self.policies = Policies(Desk(self), self.deciding, self.clock.now)  # type: ignore[arg-type]  # what it asks of

@@ -259,6 +259,51 @@ def test_a_shadow_watches_and_decides_nothing(office: Office) -> None:
     assert office.policies.decisions()[-1].shadow is None
 
 
+def test_what_a_shadow_would_have_done_can_be_asked(office: Office) -> None:
+    office.do(c.RegisterWorker(worker("w", slots=4)))
+    office.submit("before")
+    office.cycle()
+    shadow = office.policies.deploy("lua", NEVER, mode="shadow", **QUICK)
+    office.submit("one")
+    office.cycle()
+    office.clock.advance(1_000)
+    office.submit("two")
+    office.cycle()
+    office.submit("too-large", units=100_000)
+    office.cycle()
+    found = office.policies.shadow_report()
+    assert (found.version, found.since) == (shadow.id, office.clock.now() - 1_000)
+    assert found.asked > found.agreed > 0, "both wait where nothing fits"
+    assert found.rate == found.agreed / found.asked
+    assert found.first is not None
+    assert found.first.actions[0]["job_id"] == "one"
+    assert found.first.shadow_actions == [{"action": "wait"}]
+    assert [parting.actions[0]["job_id"] for parting in found.recent] == ["two", "one"]
+    assert found.shadow_us > 0
+    office.policies.end_shadow()
+    assert office.policies.shadow_report().asked == found.asked, "the last one that watched is remembered"
+    assert office.policies.shadow_report(since=office.clock.now()).first == found.recent[0]
+
+
+def test_an_answer_that_differs_in_its_reason_alone_agrees(office: Office) -> None:
+    said = SEEDED_FIRST.replace("policy: seeded-first", "policy: wordy").replace(
+        "worker.id }", "worker.id, reason = 'indeed' }"
+    )
+    office.do(c.RegisterWorker(worker("w", slots=4)))
+    office.policies.deploy("lua", SEEDED_FIRST, **QUICK)
+    office.policies.deploy("lua", said, mode="shadow", **QUICK)
+    office.submit("seeded", seed=7)
+    office.cycle()
+    found = office.policies.shadow_report()
+    assert (found.asked > 0, found.rate, found.first) == (True, 1.0, None)
+    assert any("indeed" in str(decision.shadow) for decision in office.policies.decisions())
+
+
+def test_before_anybody_watched_there_is_nothing_to_report(office: Office) -> None:
+    with pytest.raises(PolicyNotFound, match="no policy has watched"):
+        office.policies.shadow_report()
+
+
 def test_deploying_compares_and_sets_and_rolling_back_goes_to_the_one_before(office: Office) -> None:
     first = office.policies.deploy("lua", SEEDED_FIRST, base=None, **QUICK)
     with pytest.raises(PolicyMoved):

@@ -14,7 +14,7 @@ from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from headgate.core import job_input
-from headgate.policy.deciding import PolicyEngine
+from headgate.policy.arms import ExperimentingEngine
 from headgate.server.app import ROUTES
 from headgate.server.openapi import describe
 from headgate.wire.http import JobIn
@@ -24,8 +24,8 @@ from tests.server.test_leases import claim, register
 from tests.server.world import World
 
 DESCRIBED = describe(ROUTES, "0")
-LEFT_OUT = {"/login", "/v2/admin/scheduler/simulate"}
-"""A form for browsers, and what answers 501 in this version."""
+LEFT_OUT = {"/login"}
+"""A form for browsers."""
 OPERATIONS = sorted(
     (path, method) for path, methods in DESCRIBED["paths"].items() for method in methods if path not in LEFT_OUT
 )
@@ -78,7 +78,7 @@ def test_a_job_is_described_with_every_field_that_is_taken() -> None:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server with something of everything in it."""
-    world = World(tmp_path_factory.mktemp("target"), policy=PolicyEngine(), max_wait=0.05, crowd=10_000).start()
+    world = World(tmp_path_factory.mktemp("target"), policy=ExperimentingEngine(), max_wait=0.05, crowd=10_000).start()
     with world.client() as client:
         register(client, "w", slots=2)
         submit(client, [{}, {"run": {"kind": "external"}}])

@@ -97,12 +97,22 @@ def test_decisions_are_listed_shown_and_replayed(lab: World) -> None:
             problem(client.get(f"/v2/admin/decisions?{query}"), 400, "invalid_input")
 
 
-def test_the_simulator_is_still_to_come(lab: World) -> None:
-    with lab.client() as client:
-        problem(client.get(f"{BASE}/simulate"), 501, "not_implemented_yet")
-        problem(client.post(f"{BASE}/simulate"), 501, "not_implemented_yet")
-
-
 def test_a_server_without_policies_says_so(world: World) -> None:
     with world.client() as client:
         problem(client.get(f"{BASE}/versions"), 503, "unavailable")
+
+
+def test_a_shadow_is_held_against_what_decides(lab: World) -> None:
+    never = "-- policy: never\nfunction schedule(c) return { action = 'wait' } end"
+    with lab.client() as client:
+        problem(client.get(f"{BASE}/shadow", params={"version": "nobody"}), 404, "policy_not_found")
+        body = {"language": "lua", "source": never, "mode": "shadow", "force": True}
+        version = client.post(f"{BASE}/deploy", json=body).json()["id"]
+        register(client, "s", slots=2)
+        job = submit(client)["id"]
+        assert claim(client, worker_id="s", wait_s=10)["lease"]["job_id"] == job
+        found = client.get(f"{BASE}/shadow").json()
+        assert (found["version"], found["watching"]) == (version, True)
+        assert found["agreement"] == found["agreed"] / found["asked"] < 1
+        assert job in {action.get("job_id") for parting in found["recent"] for action in parting["actions"]}
+        assert found["first"]["shadow_actions"] == [{"action": "wait"}]

@@ -15,6 +15,7 @@ import msgspec
 from websockets.sync.client import ClientConnection, connect
 
 from headgate.bootstrap.async_desk import AsyncDesk
+from headgate.bootstrap.simulator import ServerSimulator
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
 from headgate.core.state import State
@@ -101,7 +102,9 @@ class World:
                 policies = None
                 if self.deciding is not None:
                     policies = Policies(AsyncDesk(self.engine, self.loop), self.deciding, clock.now)
-                self.app = make_app(self.engine, policies, self.settings, ids=SystemIds(clock, chance))
+                simulator = ServerSimulator(self.engine, self.settings)
+                ids = SystemIds(clock, chance)
+                self.app = make_app(self.engine, policies, self.settings, ids=ids, simulator=simulator)
                 async with Serving(self.app) as self.serving:
                     self._started.set()
                     await self._stop.wait()

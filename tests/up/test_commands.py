@@ -203,3 +203,35 @@ def test_the_server_says_how_it_is(service: House, path: str) -> None:
     token = (service.directory / ".headgate" / "token").read_text().strip()
     with urlopen(Request(service.facts["url"] + path, headers={"Authorization": f"Bearer {token}"})) as answer:
         assert answer.status == 200
+
+
+def test_a_shadow_and_an_experiment_from_the_command_line(service: House) -> None:
+    (service.directory / "watch.yaml").write_text(POLICY)
+    assert service.do("policy", "deploy", "watch.yaml", "--shadow").returncode == 0
+    assert service.do("run", "--", "true").returncode == 0
+    shown = service.do("policy", "shadow")
+    assert (shown.returncode, "agrees:" in shown.stdout, "reports-wait@" in shown.stdout) == (0, True, True)
+    started = service.do("policy", "experiment", "start", "fcfs", "--window", "1s", "--why", "try")
+    assert (started.returncode, "(runs; arm " in started.stdout) == (0, True), started.stderr
+    assert service.do("run", "--", "true").returncode == 0
+    assert "experiment" in service.do("policy", "list").stdout
+    status = service.do("policy", "experiment", "status")
+    assert "B AGAINST A (95 % INTERVAL)" in status.stdout
+    stopped = json.loads(service.do("policy", "experiment", "stop", "--json").stdout)
+    assert (stopped["running"], stopped["a"]) == (False, "platform")
+    assert service.do("policy", "experiment", "start").returncode == exits.USAGE
+
+
+def test_what_if_forks_the_running_service(service: House) -> None:
+    for n in range(3):
+        submit(service, "--name", f"report-{n}", "--type", "shell", "--units", "1000000", "--", "true")
+    (service.directory / "draft.yaml").write_text(POLICY)
+    shown = service.do("sim", "whatif", "draft.yaml", "--for", "10m", "--scale", "2", "--arrivals", "none")
+    assert (shown.returncode, shown.stderr) == (exits.DONE, "")
+    assert "reports-wait" in shown.stdout or "draft against platform" in shown.stdout
+    assert "2 times the machines" in shown.stdout
+    found = json.loads(service.do("sim", "whatif", "--json").stdout)
+    assert [side["policy"] for side in found["sides"]] == ["platform", "platform (2)"]
+    (service.directory / "broken.lua").write_text("function schedule(\n")
+    broken = service.do("sim", "whatif", "broken.lua")
+    assert (broken.returncode, broken.stderr.splitlines()[0].startswith("broken.lua:2:")) == (exits.BAD_INPUT, True)

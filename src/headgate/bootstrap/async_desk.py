@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from headgate.bootstrap.engine import PAGE, all_records
+from headgate.bootstrap.engine import each_job, each_record
 from headgate.core.commands import Command
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.questions import GetDocuments, GetRecords, answer
+from headgate.engine.questions import GetDocuments, Question, answer
+from headgate.policy.measuring import JobSpan
 
 R = TypeVar("R")
 
@@ -36,10 +37,19 @@ class AsyncDesk:
 
     def records(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
         """Entries of a log, oldest first; the store is read beside the work."""
+        return [row.body for row in each_record(self._ask, kind, key, since, until)]
+
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one."""
+        return (row.body for row in each_record(self._ask, kind, since=since))
+
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on."""
+        return each_job(self._ask, since)
+
+    def _ask(self, question: Question[R]) -> R:
         writer = self._engine.writer
-        now = self._engine.clock.now()
-        wanted = GetRecords(kind, since, until, key, PAGE)
-        return all_records(lambda question: answer(question, writer.state, writer.store, now), wanted)
+        return answer(question, writer.state, writer.store, self._engine.clock.now())
 
     def _over(self, step: Callable[[], Awaitable[R]]) -> R:
         async def taken() -> R:

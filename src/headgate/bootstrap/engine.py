@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
-
-import msgspec
 
 from headgate.core.commands import Command
 from headgate.core.ordering import FirstFit, Policy
@@ -17,18 +15,20 @@ from headgate.engine.failpoints import Hook, from_text
 from headgate.engine.forecast import Forecast
 from headgate.engine.local import Face
 from headgate.engine.member import Member
-from headgate.engine.questions import GetDocuments, GetRecords
+from headgate.engine.questions import FindJobs, GetDocuments, GetRecords, JobInfo
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
 from headgate.policy.managing import Policies
-from headgate.ports import RecordRow, Store, StoreUnavailable
+from headgate.policy.measuring import JobSpan
+from headgate.ports import JobQuery, RecordRow, Store, StoreUnavailable
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
 from headgate.system import SystemChance, SystemClock
 
 R = TypeVar("R")
-PAGE = 10_000
+_PAGE = 10_000
+_JOBS_PAGE = 1_000
 
 
 def open_store(url: str) -> Store:
@@ -116,19 +116,48 @@ class Desk:
 
     def records(self, kind: str, key: str | None = None, since: int = 0, until: int | None = None) -> list[bytes]:
         """Entries of a log, oldest first."""
-        return all_records(self._engine.ask, GetRecords(kind, since, until, key, PAGE))
+        return [row.body for row in each_record(self._engine.ask, kind, key, since, until)]
+
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one."""
+        return (row.body for row in each_record(self._engine.ask, kind, since=since))
+
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on."""
+        return each_job(self._engine.ask, since)
 
 
-def all_records(ask: Callable[[GetRecords], list[RecordRow]], wanted: GetRecords) -> list[bytes]:
-    """Every entry of a log in a range of time, asked for page by page."""
-    found = ask(wanted)
-    page = found
-    while len(page) == wanted.limit:
-        seen = {row.number for row in found}
-        page = ask(msgspec.structs.replace(wanted, since=page[-1].at))
-        page = [row for row in page if row.number not in seen]
-        found += page
-    return [row.body for row in found]
+def each_record(
+    ask: Callable[[GetRecords], list[RecordRow]],
+    kind: str,
+    key: str | None = None,
+    since: int = 0,
+    until: int | None = None,
+) -> Iterator[RecordRow]:
+    """Every entry of a log, asked for page by page; a page begins at the time of the last entry before it."""
+    seen: set[int] = set()
+    limit = _PAGE
+    while True:
+        page = ask(GetRecords(kind, since, until, key, limit))
+        fresh = [row for row in page if row.number not in seen]
+        yield from fresh
+        if len(page) < limit:
+            return
+        since = page[-1].at
+        seen = {row.number for row in page if row.at == since}
+        limit = _PAGE if fresh else 2 * limit  # more entries of one instant than a page holds
+
+
+def each_job(ask: Callable[[FindJobs], list[JobInfo]], since: int) -> Iterator[JobSpan]:
+    """Jobs submitted from a time on, asked for page by page."""
+    after: int | None = None
+    while True:
+        page = ask(FindJobs(JobQuery(created_from=since, order="oldest", after=after, limit=_JOBS_PAGE)))
+        for job in page:
+            yield JobSpan(job.id, job.kind.tenant, job.kind.units, job.created_at, job.started_at, job.ended_at)
+        if len(page) < _JOBS_PAGE:
+            return
+        after = page[-1].seq
 
 
 def policies_of(engine: Face, deciding: PolicyEngine) -> Policies:

@@ -14,6 +14,7 @@ from headgate.bootstrap.async_desk import AsyncDesk
 from headgate.bootstrap.engine import failpoint, open_store
 from headgate.bootstrap.listening import cannot_listen
 from headgate.bootstrap.load import host_sampler
+from headgate.bootstrap.simulator import ServerSimulator
 from headgate.bootstrap.words import say
 from headgate.config import Config
 from headgate.core.commands import PutDocument
@@ -21,7 +22,7 @@ from headgate.core.errors import InvalidSettings
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.forecast import Forecast
 from headgate.engine.writer import Writer
-from headgate.policy.deciding import PolicyEngine
+from headgate.policy.arms import ExperimentingEngine
 from headgate.policy.managing import Policies
 from headgate.policy.watching import FileWatcher, Reloaded
 from headgate.ports import Store
@@ -61,7 +62,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         # 1. the engine on its store
         store = open_store(config.database_url)
         _make_room(store)
-        deciding = PolicyEngine(config.policy)
+        deciding = ExperimentingEngine(config.policy)
         stack.callback(deciding.stop)
         writer = Writer(store, deciding, chance, config.core, failpoint=failpoint())
         Forecast(writer)
@@ -74,7 +75,8 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         # 3. the server
         policies = Policies(AsyncDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
         ids = SystemIds(clock, chance)
-        serving = Serving(make_app(engine, policies, config.server, ids=ids))
+        simulator = ServerSimulator(engine, config.server)
+        serving = Serving(make_app(engine, policies, config.server, ids=ids, simulator=simulator))
         stack.push_async_callback(serving.stop)
         await _listen(serving, config)
         served = Served(engine, ids, policies, serving, store.name)

@@ -16,7 +16,8 @@ from headgate.sim.charts import charts, difference_charts, write_png, write_svg
 GENERATORS = sim.GENERATORS
 Shape = sim.Shape
 summary, comparison = sim.summary, sim.comparison
-write_csv, write_report, compare_report = sim.write_csv, sim.write_report, sim.compare_report
+write_csv, write_parquet = sim.write_csv, sim.write_parquet
+write_report, compare_report = sim.write_report, sim.compare_report
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -29,6 +30,7 @@ class Asked(msgspec.Struct, frozen=True):
     load: float | None = None
     """For a generator the share of the machine that is asked for; for a file how much faster jobs arrive."""
     scale: float = 1.0
+    without_pools: tuple[str, ...] = ()
 
 
 def prepare(asked: Asked, seed: int = 0) -> tuple[sim.Workload, sim.Cluster]:
@@ -91,6 +93,11 @@ def plain_comparison(compared: sim.Comparison) -> dict[str, Any]:
     return {"policies": compared.policies, "runs": runs, "differences": msgspec.to_builtins(compared.differences)}
 
 
+def outcome_text(plain_outcome: dict[str, Any]) -> str:
+    """An outcome as a server told it, for people."""
+    return sim.outcome_text(msgspec.convert(plain_outcome, sim.Outcome))
+
+
 def _history(url: str, since: str | None, until: str | None) -> sim.Workload:
     store = open_store(url)
     store.open()
@@ -117,4 +124,4 @@ def _workload(asked: Asked) -> Callable[[int], sim.Workload]:
 
 def _cluster(asked: Asked, workload: sim.Workload) -> sim.Cluster:
     cluster = sim.machine(asked.processors) if asked.processors else sim.cluster_for(workload)
-    return cluster if asked.scale == 1.0 else sim.scaled(cluster, asked.scale)
+    return sim.Changes(asked.scale, asked.without_pools).cluster(cluster)

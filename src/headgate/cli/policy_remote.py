@@ -115,6 +115,8 @@ def _show_versions(answer: dict[str, Any]) -> None:
     ]
     rows.append((PLATFORM, "", "lua", None, "" if active and not tripped else paint("decides", "green"), ""))
     table(("version", "number", "language", "since", "role", "note"), rows)
+    if answer.get("experiment"):
+        print(paint(f"experiment {answer['experiment']} runs: its arms decide until it is stopped", "yellow"))
     if tripped:
         print(paint(f"{tripped['version']} was taken out ({tripped['kind']}): {tripped['message']}", "red"))
 

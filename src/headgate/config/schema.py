@@ -106,6 +106,7 @@ SECONDS = frozenset(
         "server.max_wait",
         "server.live_interval",
         "server.shutdown_grace",
+        "server.simulation_time",
     }
 )
 """Keys whose value is seconds and may be written with a unit."""
@@ -118,6 +119,7 @@ SIZES = frozenset(
         "server.max_body",
         "server.max_buffered",
         "server.max_log",
+        "server.simulation_memory",
     }
 )
 """Keys whose value is bytes and may be written with a unit."""

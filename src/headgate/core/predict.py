@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -106,6 +106,12 @@ class RunTimes:
         else:
             middle = self.typical()
         return middle if limit is None else min(middle, float(limit))
+
+    def spread(self, job_type: str | None, shares: Sequence[float]) -> tuple[float, ...]:
+        """Quantiles of the run times of a type, or of all jobs; nothing where too little is known."""
+        runs = self._all if job_type is None else self._by_type.get(job_type)
+        enough = 1 if job_type is None else _ENOUGH
+        return () if runs is None or runs.seen < enough else runs.quantiles(shares)
 
     def left(self, job_type: str, passed: int, limit: int | None, said: int | None) -> float:
         """What a run that has lasted so long still has before it."""

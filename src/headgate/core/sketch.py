@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Sequence
 
 _RESCALE = 1e12
 
@@ -52,6 +53,18 @@ class Sketch:
             passed += weight
         return self._low + self._width * len(self._bins)
 
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        """Several quantiles, for rising shares, in one pass over the bins."""
+        found: list[float] = []
+        passed = 0.0
+        for place, weight in enumerate(self._bins):
+            while weight and len(found) < len(shares) and passed + weight >= shares[len(found)] * self._sum:
+                inside = (shares[len(found)] * self._sum - passed) / weight
+                found.append(self._low + self._width * (place + inside))
+            passed += weight
+        end = self._low + self._width * len(self._bins)
+        return found + [end] * (len(shares) - len(found))
+
     def share_below(self, value: float) -> float:
         """The share of the values that lie below a value."""
         if not self._sum:
@@ -84,6 +97,10 @@ class Durations:
     def quantile(self, share: float) -> float:
         """The duration below which that share lies."""
         return math.exp(self._logs.quantile(share))
+
+    def quantiles(self, shares: Sequence[float]) -> tuple[float, ...]:
+        """The durations below which those shares lie."""
+        return tuple(math.exp(value) for value in self._logs.quantiles(shares))
 
     def left(self, passed: float, share: float = 0.5) -> float:
         """What is left of something that has lasted so long, given that it has not ended."""

@@ -26,6 +26,7 @@ from headgate.policy.host import PolicyHost
 from headgate.policy.library import POINTER, VERSIONS, Tripped, Version, read_pointer, read_version, trip
 from headgate.policy.mirroring import Mirroring
 from headgate.policy.runtime import PolicyRefused
+from headgate.policy.shadowing import alike
 from headgate.policy.verdict import HostSettings, HostStatus, Verdict
 
 Mode = Literal["home", "lab", "platform"]
@@ -94,6 +95,9 @@ class _Asked(msgspec.Struct):
 
 class PolicyEngine:
     """Decides cycles by policy."""
+
+    arm = ""
+    """The arm of an experiment that it decides for."""
 
     def __init__(self, settings: PolicySettings | None = None) -> None:
         self.settings = settings or PolicySettings()
@@ -232,11 +236,11 @@ class PolicyEngine:
             self._in_a_row += 1
 
     def _compare(self, verdict: Verdict, shadow: Verdict) -> ShadowSaid:
-        agrees = shadow.failure is None and shadow.answer.actions == verdict.answer.actions
+        agrees = shadow.failure is None and alike(shadow.answer.actions, verdict.answer.actions)
         self.shadow_asked += 1
         self.shadow_agreed += agrees
         watching = self._watching.id if self._watching is not None else ""
-        return ShadowSaid(watching, shadow.answer.actions, agrees, shadow.failure or "")
+        return ShadowSaid(watching, shadow.answer.actions, agrees, shadow.failure or "", shadow.answer.took_us)
 
     # -- what became of it --------------------------------------------------------------------------------------
 
@@ -261,12 +265,16 @@ class PolicyEngine:
                     shadow=asked.shadow,
                     attempted=asked.attempted,
                     key_id=asked.asking.key_id,
+                    arm=self.arm,
                 )
                 wishes.append(Note(KIND, asked.asking.id, dump(kept)))
                 self._log.recorded()
             if tripped is not None:
-                wishes.append(trip(self._pointer_body(), tripped))
+                wishes += self._take_out(tripped)
             return wishes
+
+    def _take_out(self, tripped: Tripped) -> list[Command[Any]]:
+        return [trip(self._pointer_body(), tripped)]
 
     def _says_the_same(self, asked: _Asked) -> bool:
         """Whether a policy goes on waiting for the reason it gave: once is enough for the log, not every second."""

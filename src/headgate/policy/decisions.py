@@ -38,6 +38,7 @@ class ShadowSaid(msgspec.Struct, frozen=True, array_like=True):
     actions: list[dict[str, Any]]
     agrees: bool
     failure: str = ""
+    took_us: int = 0
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
@@ -66,7 +67,38 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     """The user's version that was asked, where the platform policy had to decide."""
     key_id: str = ""
     """The decision whose frame holds the whole state that this one's context begins with."""
+    arm: str = ""
+    """The experiment and its arm, as `id/a` or `id/b`; empty where no experiment runs."""
 
+
+class Glance(msgspec.Struct, frozen=True, array_like=True):
+    """A decision with all that is large left encoded: a log has many of them."""
+
+    id: str
+    number: int
+    at: int
+    decided_by: str
+    version: str
+    runtime: msgspec.Raw
+    question: msgspec.Raw
+    keyframe: msgspec.Raw
+    frame: msgspec.Raw
+    actions: list[dict[str, Any]]
+    trace: msgspec.Raw
+    logs: msgspec.Raw
+    failure: str
+    message: msgspec.Raw
+    traceback: msgspec.Raw
+    refused: msgspec.Raw
+    took_us: int
+    waited_us: int
+    shadow: ShadowSaid | None = None
+    attempted: str = ""
+    key_id: str = ""
+    arm: str = ""
+
+
+glance = msgspec.msgpack.Decoder(Glance).decode
 
 _DELTA_TYPES: Any = functools.reduce(operator.or_, Delta.__subclasses__())
 _deltas = msgspec.msgpack.Decoder(list.__class_getitem__(_DELTA_TYPES))
@@ -159,6 +191,7 @@ def record(
     shadow: ShadowSaid | None = None,
     attempted: str = "",
     key_id: str = "",
+    arm: str = "",
 ) -> Decision:
     """What is kept of a decision."""
     answer = verdict.answer
@@ -184,6 +217,7 @@ def record(
         shadow,
         attempted,
         key_id,
+        arm,
     )
 
 
@@ -205,9 +239,12 @@ def load(body: bytes) -> Decision:
 
 def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision]:
     """The records that a replay of one decision needs: from the last key frame to it."""
-    place = next((n for n, decision in enumerate(decisions) if decision.id == decision_id), None)
-    if place is None:
+    wanted = next((decision for decision in decisions if decision.id == decision_id), None)
+    if wanted is None:
         raise LookupError(f"there is no decision {decision_id!r}")
+    # The arms of an experiment are told apart, each from key frames of its own.
+    decisions = [decision for decision in decisions if decision.arm == wanted.arm]
+    place = decisions.index(wanted)
     start = max((n for n in range(place + 1) if decisions[n].keyframe), default=None)
     if start is None:
         raise LookupError(f"the context of decision {decision_id!r} is no longer kept")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from headgate.core.commands import Command
+from headgate.policy.arms import ExperimentingEngine
 from headgate.policy.debugging.subject import Context, context_of, of_context
 from headgate.policy.debugging.tracing import Trace, trace
 from headgate.policy.deciding import PolicyEngine, PolicyStatus
 from headgate.policy.decisions import KIND, Decision, Difference, Replayer, load, read_history
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyNotFound
 from headgate.policy.library import Library, Pointer, Version
+from headgate.policy.measuring import JobSpan
 from headgate.policy.runtime import PolicyRefused, platform_source, platform_version, platform_versions
+from headgate.policy.shadowing import RECENT, ShadowReport, last_shadow, report, watched_since
 from headgate.policy.sources import Prepared, refusal
+from headgate.policy.trying import Trials
 from headgate.policy.validation import Validation, validate
 
 R = TypeVar("R")
@@ -38,6 +42,14 @@ class Engine(Protocol):
         """Entries of a log, oldest first."""
         ...
 
+    def each_record(self, kind: str, since: int = 0) -> Iterator[bytes]:
+        """The same one by one, from a time on: for logs that are too long to hold."""
+        ...
+
+    def each_job(self, since: int) -> Iterator[JobSpan]:
+        """Jobs submitted from a time on, oldest first."""
+        ...
+
 
 class Policies:
     """The policies of one engine."""
@@ -47,6 +59,21 @@ class Policies:
         self._deciding = deciding
         self._now = now
         self.library = Library(engine)
+        self._trials = (
+            Trials(engine, deciding, self.library, now) if isinstance(deciding, ExperimentingEngine) else None
+        )
+
+    @property
+    def trials(self) -> Trials:
+        """Experiments, where the engine can run them."""
+        if self._trials is None:
+            raise PolicyForbidden("this engine runs no experiments")
+        return self._trials
+
+    def _end_experiment(self, why: str) -> None:
+        """Whoever puts a policy in charge means now, whatever experiment runs."""
+        if self._trials is not None:
+            self._trials.end_running(why)
 
     def status(self) -> PolicyStatus:
         """Who decides, and how well."""
@@ -60,6 +87,21 @@ class Policies:
     def validate(self, language: str, source: str, **options: Any) -> Validation:
         """Check a policy without deploying it."""
         return validate(language, source, settings=self._deciding.settings.host, **options)
+
+    def draft(
+        self, language: str, source: str, name: str | None = None, *, syntax_only: bool = True, **options: Any
+    ) -> Prepared:
+        """A policy that loads; `InvalidPolicy` with every diagnostic where it does not."""
+        checked = self.validate(language, source, name=name, syntax_only=syntax_only, **options)
+        if not checked.ok or checked.prepared is None:
+            text = "; ".join(str(note) for note in checked.diagnostics if note.severity == "error")
+            raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
+        return checked.prepared
+
+    def keep(self, language: str, source: str, name: str | None = None, *, who: str = "", why: str = "") -> Version:
+        """Check a policy thoroughly and keep it as a version that decides nothing yet."""
+        prepared = self.draft(language, source, name, syntax_only=False)
+        return self.library.add(prepared, self._now(), who, why)
 
     def deploy(
         self,
@@ -80,12 +122,11 @@ class Policies:
         """
         if self._deciding.settings.mode == "platform":
             raise PolicyForbidden("in platform mode only the platform policy decides")
-        checked = self.validate(language, source, name=name, syntax_only=force, **options)
-        if not checked.ok or checked.prepared is None:
-            text = "; ".join(str(note) for note in checked.diagnostics if note.severity == "error")
-            raise InvalidPolicy(text, field="source", diagnostics=[msgspec.to_builtins(n) for n in checked.diagnostics])
-        version = self.library.add(checked.prepared, self._now(), who, why)
+        prepared = self.draft(language, source, name, syntax_only=force, **options)
+        version = self.library.add(prepared, self._now(), who, why)
         self._stage(version)
+        if mode == "active":
+            self._end_experiment(f"{version.id} was deployed")
         self.library.move(mode, version.id, self._now(), who=who, why=why, base=base)
         return version
 
@@ -98,10 +139,12 @@ class Policies:
 
     def rollback(self, to: str | None = None, *, who: str = "", why: str = "") -> Pointer:
         """Back to a version, or to the one before."""
+        self._end_experiment("rolled back")
         return self.library.rollback(self._now(), to=to, who=who, why=why)
 
     def use_platform(self, *, who: str = "", why: str = "") -> Pointer:
         """Let the platform policy decide alone."""
+        self._end_experiment("the platform policy was put in charge")
         return self.library.move("active", None, self._now(), who=who, why=why)
 
     def end_shadow(self, *, who: str = "") -> Pointer:
@@ -111,6 +154,17 @@ class Policies:
     def enable(self, *, who: str = "") -> Pointer:
         """Let a tripped policy decide again."""
         return self.library.enable(self._now(), who=who)
+
+    def shadow_report(
+        self, version: str | None = None, *, since: int | None = None, recent: int = RECENT
+    ) -> ShadowReport:
+        """How the version that watches does against the one that decides; or one that watched before."""
+        pointer = self.library.pointer()
+        name = last_shadow(pointer) if version is None else self.library.get(version).id
+        if name is None:
+            raise PolicyNotFound("no policy has watched yet: deploy one with the mode shadow")
+        begin = watched_since(pointer, name) if since is None else since
+        return report(self._engine.each_record(KIND, begin), name, begin, recent)
 
     # -- decisions ----------------------------------------------------------------------------------------------
 
@@ -141,7 +195,7 @@ class Policies:
 
     def try_draft(self, decision_id: str, language: str, source: str) -> Difference:
         """What a draft would have answered in place of the recorded policy."""
-        with Replayer(self._draft(language, source).lua, self._deciding.settings.host) as replayer:
+        with Replayer(self.draft(language, source).lua, self._deciding.settings.host) as replayer:
             return replayer.compare(self.history(decision_id))
 
     def context(self, decision_id: str) -> Context:
@@ -158,15 +212,8 @@ class Policies:
         """Each line that runs when a decision is made once more, by the policy that was asked or by a draft."""
         subject = of_context(self.context(decision_id))
         if source is not None:
-            subject = subject.with_policy(self._draft(language, source), None)
+            subject = subject.with_policy(self.draft(language, source), None)
         return trace(subject, _TRACE_S)
-
-    def _draft(self, language: str, source: str) -> Prepared:
-        checked = self.validate(language, source, syntax_only=True)
-        if not checked.ok or checked.prepared is None:
-            text = "; ".join(str(note) for note in checked.diagnostics)
-            raise InvalidPolicy(text, field="source")
-        return checked.prepared
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -21,9 +21,11 @@ from headgate.server import (
     leases,
     pages,
     policies,
+    simulating,
     status,
     stream,
     tokens,
+    trials,
     workers,
 )
 from headgate.server.audit import Entry
@@ -34,13 +36,28 @@ from headgate.server.problems import MEDIA, ClientGone, problem_of
 from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
 from headgate.server.settings import ServerSettings, check_server_settings
+from headgate.server.simulations import Simulator
 from headgate.server.sockets import Send, Socket
 from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
 ROUTES = [
     route
-    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages, api_page)
+    for subject in (
+        jobs,
+        leases,
+        workers,
+        cluster,
+        status,
+        policies,
+        simulating,
+        trials,
+        admin,
+        feed,
+        stream,
+        pages,
+        api_page,
+    )
     for route in subject.routes.all
 ]
 _encode = msgspec.json.Encoder().encode
@@ -224,6 +241,13 @@ async def _refuse_socket(error: HeadgateError, scope: Scope, send: Send) -> None
     await send({"type": "websocket.http.response.body", "body": _encode(reply.content)})
 
 
-def make_app(engine: AsyncEngine, policies: Policies | None, settings: ServerSettings, *, ids: Ids) -> App:
-    """The application around a running engine. `ids` names new jobs."""
-    return App(Service(engine, policies, check_server_settings(settings), ids))
+def make_app(
+    engine: AsyncEngine,
+    policies: Policies | None,
+    settings: ServerSettings,
+    *,
+    ids: Ids,
+    simulator: Simulator | None = None,
+) -> App:
+    """The application around a running engine. `ids` names new jobs; without a simulator nothing is simulated."""
+    return App(Service(engine, policies, check_server_settings(settings), ids, simulator))

@@ -1,21 +1,26 @@
-"""The call that watches: a snapshot, then deltas."""
+"""The call that watches: a snapshot, then deltas; and the playback of simulations."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from headgate.core.errors import HeadgateError
+from headgate.server import strict
 from headgate.server.live import TOPICS, Listener
-from headgate.server.problems import ClientGone
+from headgate.server.problems import ClientGone, problem_of
 from headgate.server.routing import Routes
 from headgate.server.service import Service
+from headgate.server.simulations import TOPIC
 from headgate.server.sockets import Socket
+from headgate.wire.simulating import PlaybackIn
+from headgate.wire.stream import NotDone, Playback
 
 routes = Routes()
-Topic = Literal["status", "jobs", "leases", "workers", "pools", "policy"]
+Topic = Annotated[str, Meta(pattern=rf"^({'|'.join(TOPICS)}|{TOPIC}[A-Za-z0-9_-]+)$", max_length=100)]
 
 
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,19 +30,42 @@ class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
-@routes.add("WS", "/v2/live", "read", query=LiveQuery)
+@routes.add("WS", "/v2/live", "read", "policy:edit", query=LiveQuery)
 async def live_feed(service: Service, socket: Socket) -> None:
     """Topics: a snapshot, then numbered deltas at most 4 times a second; `?after=` goes on where a client stopped."""
     await socket.accept()
     topics: tuple[str, ...] = socket.query.topics or TOPICS
+    _may_watch(service, socket, topics)
     listener, fresh = service.live.listen(socket.caller, topics, socket.query.after)
     telling = asyncio.create_task(_tell(service, socket, listener, fresh=fresh))
     try:
-        while await socket.receive() is not None:  # nothing is asked on this feed; what comes is let go
-            pass
+        while (message := await socket.receive()) is not None:
+            await _do(service, socket, message)
     finally:
         service.live.leave(listener)
         telling.cancel()
+
+
+def _may_watch(service: Service, socket: Socket, topics: tuple[str, ...]) -> None:
+    """Simulations are for those who may edit policies, everything else for those who may read."""
+    runs = [topic.removeprefix(TOPIC) for topic in topics if topic.startswith(TOPIC)]
+    if runs:
+        socket.caller.allow(("policy:edit",), tenants=False)
+    if len(runs) < len(topics):
+        socket.caller.allow(("read",))
+    for run_id in runs:
+        service.simulations.get(run_id)
+
+
+async def _do(service: Service, socket: Socket, message: bytes) -> None:
+    """The one thing that can be asked on this feed: how a simulation is played."""
+    try:
+        asked = strict.read_as(message, Playback)
+        socket.caller.allow(("policy:edit",), tenants=False)
+        run = service.simulations.get(asked.run)
+        run.player.control(PlaybackIn(asked.playing, asked.speed, asked.step, asked.seek))
+    except HeadgateError as error:
+        await socket.send(NotDone(problem_of(error)))
 
 
 async def _tell(service: Service, socket: Socket, listener: Listener, *, fresh: bool) -> None:

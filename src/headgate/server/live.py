@@ -20,6 +20,7 @@ from headgate.engine.rows import JOB_FIELD
 from headgate.policy.managing import Policies
 from headgate.ports import JobQuery
 from headgate.server.settings import ServerSettings
+from headgate.server.simulations import TOPIC, Simulations
 from headgate.server.tokens import Caller
 from headgate.wire.stream import Deltas, Snapshot
 
@@ -74,10 +75,13 @@ class Listener:
 class Live:
     """Makes frames while somebody listens."""
 
-    def __init__(self, engine: AsyncEngine, settings: ServerSettings, policies: Policies | None) -> None:
+    def __init__(
+        self, engine: AsyncEngine, settings: ServerSettings, policies: Policies | None, simulations: Simulations
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._policies = policies
+        self._simulations = simulations
         self._listeners: set[Listener] = set()
         self._kept: deque[Frame] = deque(maxlen=settings.live_kept)
         self._jobs: dict[str, None] = {}
@@ -188,7 +192,7 @@ class Live:
 
     def make_frame(self) -> None:
         """Put what changed into the next frame, if anything did."""
-        topics = self._changes()
+        topics = self._changes() | self._simulations.news(self._watched(), asyncio.get_running_loop().time())
         if not topics:
             return
         self.number += 1
@@ -196,6 +200,10 @@ class Live:
         self._kept.append(frame)
         for listener in self._listeners:
             listener.push(frame)
+
+    def _watched(self) -> set[str]:
+        """Simulations are told of only while somebody watches them: what nobody sees is not played."""
+        return {topic for listener in self._listeners for topic in listener.topics if topic.startswith(TOPIC)}
 
     def _changes(self) -> Topics:
         topics: Topics = {}
@@ -281,6 +289,7 @@ class Live:
             topics["jobs"] = {"set": [brief(views.job_out(info)) for info in jobs]}
         topics["leases"] = {"set": [self._lease(lease) for lease in state.leases.values()], "gone": []}
         topics["workers"] = {"set": [views.worker_out(worker) for worker in state.workers.values()], "gone": []}
+        topics |= self._simulations.snapshot(listener.topics)
         pools = [views.pool_out(pool, views.workers_of(state, id_)) for id_, pool in state.pools.items()]
         topics["pools"] = {"set": pools, "gone": []}
         return Snapshot(self.number, listener.shown({name: msgspec.to_builtins(part) for name, part in topics.items()}))

@@ -26,7 +26,12 @@ _CHANGING = {
     "409": "The state does not allow it; `stale_lease` means: stop the work.",
     "429": "The queue or a quota is full.",
 }
-_MESSAGES = {"WorkerMessage": m.WorkerMessage, "ServerMessage": m.ServerMessage, "LiveMessage": m.LiveMessage}
+_MESSAGES = {
+    "WorkerMessage": m.WorkerMessage,
+    "ServerMessage": m.ServerMessage,
+    "LiveMessage": m.LiveMessage,
+    "WatcherMessage": m.WatcherMessage,
+}
 
 
 def describe(routes: list[Route], version: str) -> dict[str, Any]:
@@ -175,6 +180,6 @@ def _websocket(route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "scopes": list(route.scopes),
         "parameters": _parameters(route),
-        "receives": {"$ref": _REF.format(name="WorkerMessage")} if worker else None,
+        "receives": {"$ref": _REF.format(name="WorkerMessage" if worker else "WatcherMessage")},
         "sends": {"$ref": _REF.format(name="ServerMessage" if worker else "LiveMessage")},
     }

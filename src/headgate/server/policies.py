@@ -11,11 +11,11 @@ from msgspec import Meta
 
 from headgate.core.errors import InvalidInput, NotFound
 from headgate.policy.decisions import KIND, Decision, load, unpack
+from headgate.policy.experiments import running_in
 from headgate.policy.library import Pointer, Version
 from headgate.policy.runtime import platform_source, platform_version
 from headgate.policy.template_library import templates
 from headgate.server import strict
-from headgate.server.problems import NotImplementedYet
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
@@ -118,7 +118,9 @@ async def list_versions(service: Service, call: Call) -> Reply:
     versions, pointer = await _in_thread(lambda: (library.versions(), library.pointer()))
     shown = [_version(v, sources=call.query.sources, status=_status(v, pointer)) for v in versions]
     moves = [w.MoveOut(move.at / 1000, move.active, move.shadow, move.who, move.why) for move in pointer.moves]
-    return Reply(w.VersionsOut(shown, pointer.active, pointer.shadow, _tripped(pointer), moves))
+    running = running_in(service.state.documents)
+    experiment = None if running is None else running.id
+    return Reply(w.VersionsOut(shown, pointer.active, pointer.shadow, _tripped(pointer), moves, experiment))
 
 
 def _status(version: Version, pointer: Pointer) -> str:
@@ -169,18 +171,6 @@ async def list_templates(service: Service, call: Call) -> Reply:
 async def get_platform_source(service: Service, call: Call) -> Reply:
     """The platform policy, which decides when no other does."""
     return Reply(w.PlatformSourceOut("lua", platform_version(), platform_source()))
-
-
-@routes.add("GET", f"{BASE}/simulate", "policy:edit", replies={501: w.Problem})
-async def get_simulation(service: Service, call: Call) -> Reply:
-    """A dry run on the sample workload; not in this version."""
-    raise NotImplementedYet("the simulator does not exist in this version yet")
-
-
-@routes.add("POST", f"{BASE}/simulate", "policy:edit", replies={501: w.Problem})
-async def simulate(service: Service, call: Call) -> Reply:
-    """A dry run on a sample, live or uploaded workload; not in this version."""
-    raise NotImplementedYet("the simulator does not exist in this version yet")
 
 
 # -- decisions ----------------------------------------------------------------------------------------------------
@@ -259,6 +249,7 @@ def _decision(decision: Decision, *, whole: bool = False) -> w.DecisionOut:
         decision.attempted,
         shadow,
         keyframe=decision.keyframe,
+        arm=decision.arm,
     )
     if not whole:
         return shown
@@ -272,7 +263,7 @@ def _decision(decision: Decision, *, whole: bool = False) -> w.DecisionOut:
     )
 
 
-_SHADOW = ("version", "actions", "agrees", "failure")
+_SHADOW = ("version", "actions", "agrees", "failure", "took_us")
 
 
 def _named(record: Any) -> dict[str, Any]:

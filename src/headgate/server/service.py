@@ -23,6 +23,7 @@ from headgate.server.metrics import Metrics
 from headgate.server.observing import AppLoad
 from headgate.server.problems import Unavailable
 from headgate.server.settings import ServerSettings
+from headgate.server.simulations import Simulations, Simulator
 from headgate.server.watching import Watching
 
 P = ParamSpec("P")
@@ -33,7 +34,14 @@ READERS = 4
 class Service:
     """One engine and everything around it that serves."""
 
-    def __init__(self, engine: AsyncEngine, policies: Policies | None, settings: ServerSettings, ids: Ids) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        policies: Policies | None,
+        settings: ServerSettings,
+        ids: Ids,
+        simulator: Simulator | None = None,
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.ids = ids
@@ -41,7 +49,8 @@ class Service:
         self.intake = Intake(settings)
         self.deliveries = Deliveries(engine)
         self.metrics = Metrics(engine, self.intake, policies)
-        self.live = Live(engine, settings, policies)
+        self.simulations = Simulations(settings, simulator)
+        self.live = Live(engine, settings, policies, self.simulations)
         self.load = AppLoad(engine)
         self.audit = Audit(engine)
         self.log: Any = get_logger("headgate.server")
@@ -63,6 +72,7 @@ class Service:
         self._watching.stop()
         self.load.stop()
         await self.live.stop()
+        await self.simulations.stop()
         await self.deliveries.stop()
         self._readers.shutdown(wait=False, cancel_futures=True)
 

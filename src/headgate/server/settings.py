@@ -41,6 +41,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     live_kept: int = 240
     """Deltas of the live feed that can be asked for again."""
     shutdown_grace: float = 5.0
+    simulations: int = 2
+    """Simulations that may run at once, each in a process of its own."""
+    simulation_time: float = 300.0
+    """How long one may take."""
+    simulation_jobs: int = 100_000
+    """How many jobs one may have."""
+    simulation_memory: int = 4 << 30
 
 
 def is_loopback(host: str) -> bool:
@@ -60,10 +67,21 @@ def check_server_settings(settings: ServerSettings) -> ServerSettings:
         raise InvalidSettings(f"serving {settings.host} without authentication is refused", field="auth")
     if not 0 <= settings.port <= 65_535:
         raise InvalidSettings("must be between 0 and 65535", field="port")
-    for field in ("max_body", "max_buffered", "read_timeout", "write_timeout", "crowd", "live_interval", "live_kept"):
+    for field in (
+        "max_body",
+        "max_buffered",
+        "read_timeout",
+        "write_timeout",
+        "crowd",
+        "live_interval",
+        "live_kept",
+        "simulation_time",
+        "simulation_jobs",
+        "simulation_memory",
+    ):
         if not getattr(settings, field) > 0:
             raise InvalidSettings("must be greater than zero", field=field)
-    for field in ("max_wait", "max_log", "shutdown_grace"):
+    for field in ("max_wait", "max_log", "shutdown_grace", "simulations"):
         if not getattr(settings, field) >= 0:
             raise InvalidSettings("must not be negative", field=field)
     return settings

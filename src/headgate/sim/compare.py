@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from headgate.core.errors import InvalidInput
+from headgate.policy.statistics import Interval, block_bootstrap
 from headgate.sim.cluster import Cluster
-from headgate.sim.numbers import Interval, block_bootstrap
 from headgate.sim.records import Grant, JobRecord
 from headgate.sim.results import Results, figures
 from headgate.sim.running import run
@@ -26,11 +26,11 @@ class Divergence(msgspec.Struct, frozen=True):
     seed: int
     number: int
     """How many decisions they made alike before it, plus one."""
-    first: Grant | None
-    second: Grant | None
-    first_elsewhere: int | None
+    first: Grant | None = None
+    second: Grant | None = None
+    first_elsewhere: int | None = None
     """When the job that the first run started was started by the second, if ever."""
-    second_elsewhere: int | None
+    second_elsewhere: int | None = None
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -120,15 +120,18 @@ def _submission(record: JobRecord) -> tuple[int, str]:
 
 def first_divergence(left: Results, right: Results) -> Divergence | None:
     """Where two runs part: the first grant that is not the same in both."""
-    for number, (first, second) in enumerate(zip_longest(left.grants, right.grants), 1):
+    return divergence_of(left.seed, left.grants, right.grants)
+
+
+def divergence_of(seed: int, left: Sequence[Grant], right: Sequence[Grant]) -> Divergence | None:
+    """The same of two lists of grants."""
+    for number, (first, second) in enumerate(zip_longest(left, right), 1):
         if first is None or second is None or first[:3] != second[:3]:
-            return Divergence(
-                left.seed, number, first, second, _granted_at(right, first), _granted_at(left, second)
-            )  # fmt: skip
+            return Divergence(seed, number, first, second, _granted_at(right, first), _granted_at(left, second))
     return None
 
 
-def _granted_at(results: Results, grant: Grant | None) -> int | None:
+def _granted_at(grants: Sequence[Grant], grant: Grant | None) -> int | None:
     if grant is None:
         return None
-    return next((other.at for other in results.grants if other.job_id == grant.job_id), None)
+    return next((other.at for other in grants if other.job_id == grant.job_id), None)

@@ -127,10 +127,11 @@ class Fleet:
         self._world.later(self._world.now, CLUSTER, self._occupy, (spec, 1))
         delays = self._world.cluster.delays
         self._world.later(
-            self._world.now + (delays.load_cached if cached else delays.load_model), CLUSTER, self._ready, spec
+            self._world.now + (delays.load_cached if cached else delays.load_model), CLUSTER, self.worker_ready, spec
         )
 
-    def _ready(self, spec: WorkerSpec) -> None:
+    def worker_ready(self, spec: WorkerSpec) -> None:
+        """The model is loaded."""
         self._world.tell(c.RegisterWorker(msgspec.structs.replace(spec, slots=self._world.cluster.model_slots)))
 
     def worker_evicted(self, event: e.WorkerEvicted) -> None:

@@ -1,9 +1,8 @@
-"""Figures over many values: distributions, Jain's index, a histogram that needs no memory, the bootstrap."""
+"""Figures over many values: distributions, Jain's index, a histogram that needs no memory."""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -70,37 +69,3 @@ def jain(values: Iterable[float]) -> float:
     given = list(values)
     squares = math.fsum(value * value for value in given)
     return math.fsum(given) ** 2 / (len(given) * squares) if squares else 1.0
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """A mean and where it lies with 95 % confidence."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def clear(self) -> bool:
-        """Whether zero lies outside."""
-        return self.low > 0 or self.high < 0
-
-
-def block_bootstrap(differences: Sequence[float], seed: int = 0, rounds: int = 2_000) -> Interval:
-    """The mean of paired differences with a 95 % interval.
-
-    Neighbours in a queue share their luck, so whole blocks of neighbours are drawn, about as many as the root of the
-    number of jobs: single jobs would make the interval too narrow.
-    """
-    n = len(differences)
-    if not n:
-        return Interval(0.0, 0.0, 0.0)
-    size = max(1, math.isqrt(n))
-    blocks = [differences[start : start + size] for start in range(0, n, size)]
-    sums = [(math.fsum(block), len(block)) for block in blocks]
-    chance = random.Random(f"bootstrap/{seed}")
-    means = []
-    for _ in range(rounds):
-        drawn = chance.choices(sums, k=len(sums))
-        means.append(math.fsum(total for total, _ in drawn) / sum(count for _, count in drawn))
-    means.sort()
-    return Interval(math.fsum(differences) / n, means[int(0.025 * rounds)], means[int(0.975 * rounds)])

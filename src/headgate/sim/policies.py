@@ -66,16 +66,23 @@ def open_policy(given: str | Path | Policy, *, host: HostSettings | None = None)
         trusted = InProcess(None)
         return OpenPolicy(name, LuaDecider(trusted), trusted)
     if name.endswith((".lua", ".yaml", ".yml")):
-        foreign = _hosted(Path(name), host)
+        foreign = _hosted(name, _lua_of(Path(name)), host)
         return OpenPolicy(Path(name).stem, LuaDecider(foreign), foreign)
     return _template(name)
 
 
-def _hosted(path: Path, host: HostSettings | None) -> Hosted:
+def open_source(name: str, lua: str, *, host: HostSettings | None = None) -> OpenPolicy:
+    """Somebody's Lua, in the policy host."""
+    foreign = _hosted(name, lua, host)
+    return OpenPolicy(name, LuaDecider(foreign), foreign)
+
+
+def _hosted(name: str | Path, lua: str, host: HostSettings | None) -> Hosted:
     try:
-        return Hosted(_lua_of(path), host)
+        return Hosted(lua, host)
     except PolicyRefused as refused:
-        raise InvalidInput(f"{path}:{refused.line or 1}: {refused.message}", field="policy") from refused
+        line = refused.line or 1
+        raise InvalidInput(f"{name}:{line}: {refused.message}", field="policy", line=line) from refused
 
 
 def policy_names() -> list[str]:

@@ -18,10 +18,9 @@ import msgspec
 
 from headgate.core.errors import InvalidInput
 from headgate.core.job import CLASSES
+from headgate.policy.statistics import bounded_slowdown
 from headgate.sim.numbers import Distribution, LogHistogram, distribution, jain
 from headgate.sim.records import Counts, Grant, JobRecord, Sample
-
-BOUND = 10.0
 
 
 class Group(msgspec.Struct):
@@ -119,7 +118,8 @@ class Collector:
         self._first = record.submitted if self._first is None else min(self._first, record.submitted)
         self._last = max(self._last, record.ended)
         self._work += record.run * record.units
-        late = record.deadline is not None and (record.ended > record.deadline or record.state != "completed")
+        on_its_way = record.state in ("completed", "waiting", "running")
+        late = record.deadline is not None and (record.ended > record.deadline or not on_its_way)
         self.misses += late
         if record.started is not None:
             self._figures(record)
@@ -165,7 +165,7 @@ def figures(record: JobRecord, tick: float) -> tuple[float, float, float]:
     started = record.started if record.started is not None else record.ended
     wait = (started - record.submitted) * tick
     turnaround = (record.ended - record.submitted) * tick
-    return wait, turnaround, max(1.0, turnaround / max(record.run * tick, BOUND))
+    return wait, turnaround, bounded_slowdown(turnaround, record.run * tick)
 
 
 COLUMNS = ("job_id", "tenant", "class", "state", "units", "submitted_s", "started_s", "ended_s", "run_s", "estimate_s",
@@ -204,10 +204,13 @@ def write_csv(results: Results, path: str | Path) -> None:
 
 
 def write_parquet(results: Results, path: str | Path) -> None:
-    """The same as Parquet; needs `pyarrow`."""
+    """The same as Parquet; needs the extra `parquet`. Columns have the same types whatever the jobs are."""
     pyarrow, parquet = _pyarrow()
     columns: Sequence[tuple[object, ...]] = list(zip(*rows(results), strict=True)) or [()] * len(COLUMNS)
-    table = pyarrow.table({name: list(column) for name, column in zip(COLUMNS, columns, strict=True)})
+    kinds = {name: pyarrow.float64() for name in COLUMNS}
+    kinds |= {name: pyarrow.string() for name in ("job_id", "tenant", "class", "state", "worker")}
+    kinds |= {name: pyarrow.int64() for name in ("units", "attempts", "preemptions")}
+    table = pyarrow.table([list(column) for column in columns], schema=pyarrow.schema(list(kinds.items())))
     parquet.write_table(table, str(path))
 
 
@@ -215,4 +218,4 @@ def _pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise InvalidInput("Parquet needs the package pyarrow, which is not installed", field="format") from None
+        raise InvalidInput("Parquet needs the package pyarrow: pip install headgate[parquet]", field="format") from None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from headgate.sim.compare import Comparison, Difference, Divergence
 from headgate.sim.records import Grant
 from headgate.sim.results import Results
 
+_NOTHING = {"0", "0 / 0"}
+"""Counts that are not worth a line."""
 _NAMES = {"wait": "wait", "turnaround": "turnaround", "slowdown": "bounded slowdown"}
 
 
@@ -64,7 +67,7 @@ def summary_rows(results: Results) -> list[tuple[str, str]]:
 
 def summary(results: Results) -> str:
     """One run."""
-    rows = [*summary_rows(results), *_measured(results)]
+    rows = [*(row for row in summary_rows(results) if row[1] not in _NOTHING), *_measured(results)]
     return table((f"{results.policy} on {results.workload}", f"seed {results.seed}"), rows)
 
 
@@ -82,17 +85,24 @@ def comparison(compared: Comparison) -> str:
     """Several policies side by side, then what sets each apart from the first."""
     first_runs = [compared.runs[name][0] for name in compared.policies]
     columns = [dict(summary_rows(results)) for results in first_runs]
-    labels = [label for label, _ in summary_rows(first_runs[0])]
+    labels = list(dict.fromkeys(label for column in columns for label in column))
     rows = [[label, *(column.get(label, "") for column in columns)] for label in labels]
+    rows = [row for row in rows if not set(row[1:]) <= _NOTHING]
     parts = [table([first_runs[0].workload, *compared.policies], rows)]
     seeds = len(compared.runs[compared.policies[0]])
     if seeds > 1:
         parts.append(f"The table shows the first of {seeds} seeds; the differences below are over all of them.")
-    parts += [_difference(compared.policies[0], each, first_runs[0].tick) for each in compared.differences]
+    parts += [
+        f"note: {run.counts.stuck:,} jobs never start under {run.policy}; its figures are over the others"
+        for run in first_runs
+        if run.counts.stuck
+    ]
+    begin = min((record.submitted for record in first_runs[0].records), default=0)
+    parts += [_difference(compared.policies[0], each, first_runs[0].tick, begin) for each in compared.differences]
     return "\n\n".join(parts)
 
 
-def _difference(baseline: str, each: Difference, tick: float) -> str:
+def _difference(baseline: str, each: Difference, tick: float, begin: int) -> str:
     lines = [f"{each.policy} against {baseline}, job by job (95 % interval):"]
     for metric, interval in each.intervals.items():
         show = span if metric != "slowdown" else _signed
@@ -100,7 +110,7 @@ def _difference(baseline: str, each: Difference, tick: float) -> str:
         between = f"[{show(interval.low)}, {show(interval.high)}]"
         lines.append(f"  {_NAMES[metric]:<17} {show(interval.mean):>12}  {between}  {verdict}")
     lines.append(f"  {each.better:,} jobs wait less, {each.worse:,} wait more" + _unpaired(each))
-    lines.append("  " + divergence(baseline, each.policy, each.divergence, tick))
+    lines.append("  " + divergence(baseline, each.policy, each.divergence, tick, begin))
     return "\n".join(lines)
 
 
@@ -112,18 +122,29 @@ def _unpaired(each: Difference) -> str:
     return f", {each.unpaired:,} did not start under both" if each.unpaired else ""
 
 
-def divergence(baseline: str, policy: str, found: Divergence | None, tick: float) -> str:
-    """The first decision in which they part, in one sentence."""
+def divergence(baseline: str, policy: str, found: Divergence | None, tick: float, begin: int = 0) -> str:
+    """The first decision in which they part, in one sentence, what happens first first; times count from `begin`."""
     if found is None:
         return "They decide alike from beginning to end."
-    left = _says(baseline, found.first, found.first_elsewhere, policy, tick)
-    right = _says(policy, found.second, found.second_elsewhere, baseline, tick)
-    return f"They part at decision {found.number:,} (seed {found.seed}): {left}; {right}."
+    said = [
+        (found.first, _says(baseline, found.first, found.first_elsewhere, policy, tick, begin)),
+        (found.second, _says(policy, found.second, found.second_elsewhere, baseline, tick, begin)),
+    ]
+    said.sort(key=lambda part: math.inf if part[0] is None else part[0].at)
+    return f"They part at decision {found.number:,} (seed {found.seed}): {'; '.join(text for _, text in said)}."
 
 
-def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float) -> str:
+def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float, begin: int) -> str:
     if grant is None:
         return f"{name} starts nothing more"
     why = f" ({grant.reason})" if grant.reason else ""
-    then = f"under {other} at {elsewhere * tick:,.3f} s" if elsewhere is not None else f"never under {other}"
-    return f"{name} starts {grant.job_id} on {grant.worker_id} at {grant.at * tick:,.3f} s{why}, {then}"
+    then = (
+        "never" if elsewhere is None else "at the same time" if elsewhere == grant.at else _at(elsewhere, begin, tick)
+    )
+    return f"{name} starts {grant.job_id} on {grant.worker_id} {_at(grant.at, begin, tick)}{why}, {other} {then}"
+
+
+def _at(at: int, begin: int, tick: float) -> str:
+    """A time as people say it, and exactly where that is not the same."""
+    seconds = (at - begin) * tick
+    return f"after {span(seconds)}" + (f" ({seconds:,.3f} s)" if seconds >= 120 else "")

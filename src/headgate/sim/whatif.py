@@ -14,6 +14,33 @@ from headgate.sim.workloads.model import SimJob, Workload
 _MOST_SLOTS = 100_000
 
 
+class Changes(msgspec.Struct, frozen=True):
+    """What is different, all of it at once: first the pools that go, then the size, then the load."""
+
+    scale: float = 1.0
+    """So many times the units, workers and GPUs."""
+    without_pools: tuple[str, ...] = ()
+    load: float = 1.0
+    """Jobs arrive so many times as fast."""
+
+    def cluster(self, cluster: Cluster) -> Cluster:
+        """The cluster as it would be."""
+        for pool in self.without_pools:
+            cluster = without_pool(cluster, pool)
+        return cluster if self.scale == 1.0 else scaled(cluster, self.scale)
+
+    def workload(self, workload: Workload) -> Workload:
+        """The jobs as they would come."""
+        return workload if self.load == 1.0 else with_load(workload, self.load)
+
+    def words(self) -> str:
+        """All of it in a few words; nothing where nothing changes."""
+        parts = [f"without pool {pool}" for pool in self.without_pools]
+        parts += [f"{self.scale:g} times the machines"] if self.scale != 1.0 else []
+        parts += [f"{self.load:g} times the load"] if self.load != 1.0 else []
+        return ", ".join(parts)
+
+
 def scaled(cluster: Cluster, factor: float) -> Cluster:
     """So many times the units, workers and GPUs. A single worker grows; several become more or fewer of the same."""
     if factor <= 0:

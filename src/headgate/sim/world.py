@@ -28,6 +28,7 @@ from headgate.sim.cluster import FOREVER, Cluster, simulated
 from headgate.sim.fleet import CLUSTER, ENDS, WAKE, Fleet
 from headgate.sim.life import Life, fate
 from headgate.sim.records import Counts, Grant, JobRecord, OnGrant, OnJob, OnSample, Sample, nobody
+from headgate.sim.resuming import Begin, resume
 from headgate.sim.workloads.model import SimJob
 
 R = TypeVar("R")
@@ -61,9 +62,10 @@ class World:
         sample_every: int = 0,
         on_events: OnEvents | None = None,
         linked: bool = True,
+        begin: Begin | None = None,
     ) -> None:
         self.cluster = cluster
-        self.state = State(simulated(cluster.settings, loaded=bool(cluster.load)))
+        self.state = State(simulated(cluster.settings, loaded=bool(cluster.load)), begin.epoch if begin else 1)
         self.policy = policy
         self.seed = seed
         self.now = 0
@@ -90,6 +92,7 @@ class World:
         """Whether a timer of the core may be due at the instant that comes next."""
         self._ended = 0
         self._quiet = 0
+        self._begin = begin
         self._fleet = Fleet(self)
         self._react: dict[type[e.Event], Callable[[Any], None]] = {
             e.LeaseGranted: self._granted,
@@ -110,23 +113,71 @@ class World:
 
     def run(self) -> Counts:
         """Simulate until every job has ended, or nothing can happen any more."""
-        first = self._upcoming
-        self.now = self._sample_at = first.at if first is not None else 0
+        self.start()
+        self.advance()
+        return self.finish()
+
+    def start(self) -> None:
+        """Set up the cluster, and what runs and waits in it where the world begins in the middle of things."""
+        begin, first = self._begin, self._upcoming
+        self.now = self._sample_at = begin.at if begin is not None else first.at if first is not None else 0
         self._fleet.furnish()
+        if begin is not None:
+            self._resume(begin)
+
+    def advance(self, until: int | None = None) -> bool:
+        """Go on until nothing can happen any more; with a time, until then. Says whether there is more to come."""
         step = self._instant if self._ties == "ends-first" else self._instant_sc15
         while True:
             at = self._next()
             if at is None or (self._upcoming is None and not self._lives) or self._quiet > _PATIENCE:
-                break
+                return False
+            if until is not None and at > until:
+                return True
             if self._sample_every:
                 self._look(at)
             self.now = at
             self._quiet = 0 if self.state.leases or self._upcoming is not None else self._quiet + 1
             step(at)
+
+    def finish(self) -> Counts:
+        """Nothing comes any more: have the last look."""
         if self._sample_every:
             self._look(self.now + self._sample_every)
         self.counts.stuck = len(self._lives)
         return self.counts
+
+    def cut(self, at: int) -> Counts:
+        """The end of what is looked at: every job that has not ended is told of as it stands then."""
+        if self._sample_every:
+            self._look(at)
+        self.now = at
+        for life in self._lives.values():
+            state = "running" if life.running else "waiting"
+            life.stop(at)
+            self._end_record(life, state, None)
+        return self.counts
+
+    def _resume(self, begin: Begin) -> None:
+        """Put back what waits and what runs, as an engine does after a restart."""
+        for job, lease in resume(self.state, begin, self.now):
+            life = self._lives[job.id] = Life(job.job, job.job.at)
+            if lease is not None:
+                what = (lease.id, lease.token, job.id)
+                if lease.started_at is None:
+                    self.later(self.now + self.cluster.delays.start, CLUSTER, self._start, what)
+                    continue
+                life.start(lease.started_at, lease.worker_id or "")
+                self.later(self.now + job.left, ENDS, self._complete, what)
+        for worker_id in begin.draining:
+            if worker_id in self.state.workers:
+                self.tell(c.DrainWorker(worker_id, "it was draining"))
+        for at, spec in begin.starting:
+            self.later(at, CLUSTER, self._fleet.worker_ready, spec)
+        if self._observe is not None:
+            waiting: list[e.Event] = [e.JobDue(self.now, job.id) for job in begin.jobs if job.lease is None]
+            self._observe(waiting, self.state)
+        self._cycle()
 
     def _next(self) -> int | None:
         """The next instant at which anything happens."""

@@ -644,6 +644,8 @@ class VersionsOut(Out, frozen=True):
     shadow: str | None = None
     tripped: dict[str, Json] | None = None
     moves: list[MoveOut] = []
+    experiment: str | None = None
+    """The experiment that runs: its arms decide meanwhile."""
 
 
 class PointerOut(Out, frozen=True):
@@ -699,6 +701,8 @@ class DecisionOut(Out, frozen=True):
     told: list[dict[str, Json]] = []
     """What the policy was told since the decision before, as deltas."""
     keyframe: bool = False
+    arm: str = ""
+    """The experiment and its arm, where one was running."""
 
 
 class DecisionsOut(Out, frozen=True):

@@ -6,9 +6,10 @@ are granted. Everything on the stream can also be done by the calls of the HTTP 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from headgate.wire.http import NULL, BeatOut, ErrorOut, JobOut, LeaseOut, Problem
 
@@ -113,4 +114,23 @@ class Deltas(Message, frozen=True, tag="delta"):
     topics: dict[str, Any]
 
 
-LiveMessage = Snapshot | Deltas
+class NotDone(Message, frozen=True, tag="not-done"):
+    """What was asked on the feed cannot be done."""
+
+    problem: Problem
+
+
+LiveMessage = Snapshot | Deltas | NotDone
+
+
+class Playback(Message, frozen=True, tag="playback", forbid_unknown_fields=True):
+    """From whoever watches: pause, go on, step, jump or change the pace of a simulation; as in `PlaybackIn`."""
+
+    run: str
+    playing: bool | None = None
+    speed: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    step: Annotated[int, Meta(ge=-1_000, le=1_000)] | None = None
+    seek: Annotated[float, Meta(ge=0, le=1e15)] | None = None
+
+
+WatcherMessage = Playback

@@ -13,6 +13,9 @@ headgate policy new --template night-batch mine.yaml
 headgate policy check mine.yaml                 syntax, with line and column
 headgate policy test mine.yaml                  a thousand situations, every answer checked, and the speed
 headgate policy deploy mine.yaml --shadow       let it watch; without --shadow it decides
+headgate policy shadow                          how often it agrees, and where it would have done otherwise
+headgate policy experiment start mine.yaml      let it decide every other ten minutes
+headgate policy experiment stop --keep b        it was better
 headgate policy rollback                        back to the one before
 headgate policy trace DECISION                  every line of a recorded decision
 headgate policy profile mine.yaml               where its time goes, rule by rule
@@ -25,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from headgate.cli import policy_local as local
     from headgate.cli import policy_looking as looking
     from headgate.cli import policy_remote as remote
+    from headgate.cli import policy_trials as trials
 
     actions = subcommands(parser)
     new = actions.add("new", "write a policy file from a template")
@@ -46,8 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _remote(actions.add("show", "print the source of a version"), remote.show)
     _remote(actions.add("diff", "compare two versions, or a version and a file"), remote.diff)
     _remote(actions.add("rollback", "back to an earlier version"), remote.rollback)
+    shadow = actions.add("shadow", "how the version that watches does against the one that decides")
+    _remote(shadow, trials.shadow)
+    shadow.add_argument("version", nargs="?", help="default: the one that watches, or did last")
+    shadow.add_argument("--recent", type=int, default=5, metavar="N", help="differences to show (default 5)")
+    _experiment(actions.add("experiment", "let two policies decide in turn on the live system, and compare"))
     _remote(actions.add("enable", "let a policy decide again that was taken out"), remote.enable)
-    deploy, _, show, diff, rollback, _ = actions.all[3:]
+    deploy, _, show, diff, rollback, *_ = actions.all[3:]
     debug = actions.add("debug", "step through a decision from an editor, by the Debug Adapter Protocol")
     trace = actions.add("trace", "print every line of a decision with the variables that change")
     profile = actions.add("profile", "say where a policy spends its time, by function and by rule")
@@ -68,6 +77,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     rollback.add_argument("version", nargs="?", help="default: the one before")
     for action in (deploy, rollback):
         action.add_argument("--why", default="", help="for the history")
+
+
+def _experiment(action: argparse.ArgumentParser) -> None:
+    from headgate.cli import policy_trials as trials
+
+    action.add_argument("do", choices=("start", "status", "stop"), help="what to do")
+    action.add_argument("policy", nargs="?", metavar="POLICY|ID",
+                        help="start: the policy to try; else an experiment (default: the last one)")  # fmt: skip
+    action.add_argument("--against", default="active", metavar="POLICY", help="default: the one that decides now")
+    action.add_argument("--split", choices=("time", "tenant", "pool"), default="time", help="default: time")
+    action.add_argument("--window", default="10m", metavar="TIME", help="how long each decides at a time (default 10m)")
+    action.add_argument("--keep", choices=("a", "b"), help="stop: put this arm in charge")
+    action.add_argument("--why", default="", help="for the history")
+    _remote(action, trials.experiment)
 
 
 def _remote(action: argparse.ArgumentParser, run: object) -> None:

@@ -1,13 +1,16 @@
-"""`headgate sim`: policies on workloads, before they go live. Needs no server."""
+"""`headgate sim`: policies on workloads, before they go live. Only `whatif` needs a server: the one it asks about."""
 
 from __future__ import annotations
 
 import argparse
+import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headgate.cli import sim_live
 from headgate.cli.exits import DONE
 from headgate.cli.frame import subcommands
-from headgate.cli.options import json_option
+from headgate.cli.options import json_option, server_options
 from headgate.cli.output import emit
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ EXAMPLES = """
 headgate sim run easy-backfill --workload KTH-SP2.swf.gz      one policy on a log
 headgate sim compare platform my.yaml --workload lublin --report report.html
 headgate sim compare fcfs platform --workload log.swf --scale 2   with twice the machine
+headgate sim whatif my.yaml --for 2h                          what if I deploy this now?
+headgate sim whatif --without-pool rack-2 --load 1.5          what if a pool fails while more comes?
 headgate sim generate daily --jobs 5000 --output daily.jsonl  a workload by formula
 headgate sim import .headgate/headgate.db --database --output mine.jsonl
 """
@@ -29,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("policy", metavar="POLICY", help="platform, a template, native:fcfs, or a .lua or .yaml file")
     run.add_argument("--seed", type=int, default=0, metavar="N", help="of everything left to chance (default 0)")
     run.add_argument("--csv", metavar="FILE", help="write one row a job")
+    run.add_argument("--parquet", metavar="FILE", help="the same as Parquet; needs headgate[parquet]")
     run.set_defaults(run=_run)
     compare = actions.add("compare", "simulate several policies on the same jobs and say how they differ")
     compare.add_argument("policies", nargs="+", metavar="POLICY", help="the first is the one to compare with")
@@ -39,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--report", metavar="FILE", help="write a page with charts that opens without a network")
         action.add_argument("--svg", metavar="DIR", help="write every chart as a file of its own")
         action.add_argument("--png", metavar="DIR", help="the same as pictures; needs headgate[png]")
+        action.add_argument("--open", action="store_true", help="open the page in the browser")
     generate = actions.add("generate", "make a workload by formula")
     generate.add_argument("model", metavar="MODEL", help="poisson, bursty, daily, lublin, heavy or llm")
     generate.add_argument("--jobs", type=int, default=1_000, metavar="N", help="how many (default 1000)")
@@ -58,6 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--output", "-o", required=True, metavar="FILE", help="where to write it")
     for action in actions.all:
         json_option(action)
+    whatif = actions.add("whatif", "fork the live state of a server: what would happen from now on")
+    sim_live.configure(whatif)
+    server_options(whatif)
 
 
 def _workload_options(action: argparse.ArgumentParser) -> None:
@@ -67,13 +77,15 @@ def _workload_options(action: argparse.ArgumentParser) -> None:
     action.add_argument("--processors", type=int, metavar="N", help="of the machine, where the workload names none")
     action.add_argument("--load", type=float, metavar="X", help="of a generator; for a file, X times as fast")
     action.add_argument("--scale", type=float, default=1.0, metavar="X", help="X times the machine")
+    action.add_argument("--without-pool", action="append", default=[], metavar="POOL", help="without a pool")
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:
     from headgate.bootstrap.simulating import Asked
 
     given = arguments
-    return Asked(given.workload, given.format, given.jobs, given.processors, given.load, given.scale)
+    pools = tuple(given.without_pool)
+    return Asked(given.workload, given.format, given.jobs, given.processors, given.load, given.scale, pools)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -82,10 +94,12 @@ def _run(arguments: argparse.Namespace) -> int:
     results = simulating.run(_asked(arguments), arguments.policy, arguments.seed)
     if arguments.csv:
         simulating.write_csv(results, arguments.csv)
+    if arguments.parquet:
+        simulating.write_parquet(results, arguments.parquet)
     if arguments.report:
         simulating.write_report(arguments.report, [results])
     simulating.draw(results, arguments.svg, arguments.png)
-    emit(arguments, simulating.plain(results), lambda _: print(simulating.summary(results)))
+    emit(arguments, simulating.plain(results), lambda _: _show(arguments, simulating.summary(results)))
     return DONE
 
 
@@ -96,8 +110,17 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.report:
         simulating.compare_report(arguments.report, compared)
     simulating.draw(compared, arguments.svg, arguments.png)
-    emit(arguments, simulating.plain_comparison(compared), lambda _: print(simulating.comparison(compared)))
+    emit(arguments, simulating.plain_comparison(compared), lambda _: _show(arguments, simulating.comparison(compared)))
     return DONE
+
+
+def _show(arguments: argparse.Namespace, text: str) -> None:
+    """The figures, and where the page is."""
+    print(text)
+    if arguments.report:
+        print(f"\nreport: {arguments.report}")
+        if arguments.open:
+            webbrowser.open(Path(arguments.report).absolute().as_uri())
 
 
 def _generate(arguments: argparse.Namespace) -> int:
