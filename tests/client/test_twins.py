@@ -169,7 +169,7 @@ def test_an_error_under_a_lease_fails_it_and_goes_on_to_the_caller(app: App, twi
 
 
 def test_a_lease_that_was_taken_away_is_lost(make_app: MakeApp, twin: Twin) -> None:
-    app = make_app(lease_ttl=300)
+    app = make_app(lease_ttl=2_000)
 
     def work() -> None:
         with twin.holding(twin.of(app).lease(units=5)) as lease:
