@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from headgate.core.actions import Action
 from headgate.core.cluster import Gpu
+from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.week import PROFILE, WeekLearner, decode_week
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.errors import EngineStopped
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.load.api import RECORDER
@@ -18,19 +18,17 @@ from headgate.load.cgroup import Cgroup
 from headgate.load.detect import host_probes
 from headgate.load.gpu import find_gpus
 from headgate.load.health import HealthProbe, MonitorConfig
-from headgate.load.loop import Repeating
 from headgate.load.middleware import WsgiApp, WsgiLoad
 from headgate.load.monitor import ResourceMonitor
 from headgate.load.pool_agent import PoolAgent
 from headgate.load.sampler import Sampler
-from headgate.ports import Clock, Retention
+from headgate.ports import Clock
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 from headgate.worker.pull import PullConfig, PullScheduler
 
 _KEEP = 3_600_000
 """Milliseconds for which an engine in memory remembers what has ended."""
-_TIDY = 60_000
 
 
 class OnRequest:
@@ -51,23 +49,14 @@ def slot_settings(monitor: MonitorConfig, pull: PullConfig) -> Settings:
         ageing=0,
         preemption=False,
         retain_finished=100,
+        retention=Retention(jobs=_KEEP, events=_KEEP),
     )
 
 
 def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> SharedEngine:
     """An engine in memory for slots and work orders, running."""
-    store = MemoryStore()
-    engine = SharedEngine(Writer(store, OnRequest(), SystemChance(), slot_settings(monitor, pull)), clock).start()
-    keep, tidying = Retention(jobs=_KEEP, journal=_KEEP), Repeating("headgate-tidy", _TIDY, _TIDY)
-
-    def tidy() -> None:
-        try:
-            engine.read(lambda _: store.compact(clock.now(), keep))
-        except EngineStopped:
-            tidying.stop()
-
-    tidying.start(tidy)
-    return engine
+    writer = Writer(MemoryStore(), OnRequest(), SystemChance(), slot_settings(monitor, pull))
+    return SharedEngine(writer, clock).start()
 
 
 def resource_monitor(config: MonitorConfig | None = None) -> ResourceMonitor:

@@ -8,24 +8,33 @@ from typing import NamedTuple
 
 from headgate.bootstrap.engine import database_path, open_store
 from headgate.core.errors import HeadgateError, InvariantBroken
+from headgate.core.ordering import FirstFit
 from headgate.core.quantities import duration
+from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.verify import verify
+from headgate.engine.compacting import counted
+from headgate.engine.errors import EngineUnreachable
+from headgate.engine.local import LocalClient
 from headgate.engine.recovery import recover
 from headgate.engine.replay import JournalBroken, check_journal
-from headgate.ports import Compacted, Mark, Retention, Store, StoreOwned, StoreUnavailable
+from headgate.engine.writer import Writer
+from headgate.ports import Compacted, Mark, Store, StoreOwned, StoreUnavailable
 from headgate.stores import sqlite
-from headgate.system import SystemClock
+from headgate.system import SystemChance, SystemClock
 
 __all__ = [
     "Compacted",
     "HeadgateError",
+    "Retention",
+    "StoreOwned",
     "Verified",
     "backup",
     "compact",
     "migrate",
     "restore",
     "retention",
+    "same_database",
     "verify_database",
 ]
 
@@ -117,13 +126,9 @@ def restore(source: str, url: str) -> None:
     postgres.restore(source, url)
 
 
-def retention(jobs: str | None, journal: str | None, records: dict[str, str]) -> Retention:
-    """Ages as people write them: '30d', '12h'; a number alone is seconds."""
-    return Retention(
-        None if jobs is None else duration(jobs, "jobs"),
-        None if journal is None else duration(journal, "journal"),
-        {kind: duration(age, f"records.{kind}") for kind, age in records.items()},
-    )
+def retention(ages: dict[str, str]) -> Retention:
+    """Ages as people write them: '30d', '12h'; a number alone is seconds. What is not named stays."""
+    return Retention(**{name: duration(age, name) for name, age in ages.items()})
 
 
 def migrate(url: str) -> int:
@@ -136,13 +141,50 @@ def migrate(url: str) -> int:
 
 
 def compact(url: str, keep: Retention) -> Compacted:
-    """Delete what is older than its age. The database must not be in use."""
-    store = _existing(url)
-    store.open()
+    """Delete what is older than its age: here, or by the process that owns the file if it serves others.
+
+    `StoreOwned` says who owns it otherwise.
+    """
+    writer = Writer(_existing(url), FirstFit(), SystemChance())
     try:
-        return store.compact(SystemClock().now(), keep)
+        writer.open(SystemClock().now())
+        return _compact_here(writer, keep)
+    except StoreOwned as owned:
+        return _compact_there(url, keep, owned)
     finally:
-        store.close()
+        writer.close()
+
+
+def _compact_here(writer: Writer, keep: Retention) -> Compacted:
+    """Without letting time pass: nothing but what is too old is touched."""
+    while writer.index_backlog:
+        writer.index()
+    total = Compacted()
+    for gone in writer.sweep(keep, SystemClock().now()):
+        writer.drop(gone)
+        total = counted(total, gone)
+    while writer.store.shrink(spare=0.0):
+        pass
+    return total
+
+
+def _compact_there(url: str, keep: Retention, owned: StoreOwned) -> Compacted:
+    path = database_path(url)
+    if path is None:
+        raise owned
+    client = LocalClient(path.with_name(path.name + ".sock"))
+    try:
+        return client.compact(keep)
+    except EngineUnreachable:
+        raise owned from None
+    finally:
+        client.stop()
+
+
+def same_database(one: str, other: str) -> bool:
+    """Whether two addresses name the same database."""
+    paths = database_path(one), database_path(other)
+    return one == other or (paths[0] is not None and paths[0] == paths[1])
 
 
 def _existing(url: str) -> Store:

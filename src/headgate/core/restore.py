@@ -43,7 +43,7 @@ def restore_live(
     if spec.dependencies:
         pending = [d for d in spec.dependencies if (p := state.jobs.get(d)) is not None and p.state not in TERMINAL]
         depth = 1 + max((state.graph.depth(dependency) for dependency in spec.dependencies), default=0)
-        state.graph.add(job_id, pending, depth)
+        state.graph.add(job_id, pending, depth, spec.dependencies)
     if standing is not None:
         job.attempt, job.not_before, job.queued_at = standing.attempt, standing.not_before, standing.queued_at
         _remember(state, job, standing.settled)

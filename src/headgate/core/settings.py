@@ -8,6 +8,7 @@ import msgspec
 
 from headgate.core.errors import InvalidSettings
 from headgate.core.job_input import Limits
+from headgate.core.retention import Retention, check_retention
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -97,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True):
     pool_degraded: int = 15_000
     pool_offline: int = 60_000
     retain_finished: int = 10_000
+    retention: Retention = Retention()
+    """How long what is over stays in the store."""
     limits: Limits = Limits()
 
     @property
@@ -172,6 +175,7 @@ def check_settings(settings: Settings) -> Settings:
     for name, threshold in settings.signals.items():
         if not (math.isfinite(threshold.low) and threshold.low < threshold.high <= threshold.largest < math.inf):
             raise InvalidSettings("needs low < high <= largest, all finite", field=f"signals.{name}")
+    check_retention(settings.retention)
     if settings.time_of_day is not None:
         _check_time_of_day(settings.time_of_day)
     rising = sorted(settings.points)

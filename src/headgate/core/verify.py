@@ -133,6 +133,10 @@ def _graph(state: State) -> Iterator[str]:
                 children[dependency] = set(state.graph.children(dependency))
             if job.id not in children[dependency]:
                 yield f"{dependency} does not know that {job.id} waits for it"
+    live = (job for job in state.jobs.values() if job.state not in TERMINAL)
+    named = Counter(dependency for job in live for dependency in job.dependencies)
+    if named != state.graph.named():
+        yield f"live jobs depend on {len(named)} jobs, {len(state.graph.named())} are counted"
 
 
 def _indexes(state: State) -> Iterator[str]:

@@ -27,24 +27,28 @@ class HistoryIndex:
 
     def __init__(self, seq_of: Callable[[str], int | None]) -> None:
         self._seq_of = seq_of
-        self._waiting: deque[tuple[int, list[e.Event], Mapping[str, int]]] = deque()
+        self._waiting: deque[tuple[int, int, list[e.Event], Mapping[str, int]]] = deque()
         self.backlog = 0
 
-    def add(self, number: int, events: list[e.Event], seqs: Mapping[str, int] = _NONE) -> None:
+    def add(self, number: int, at: int, events: list[e.Event], seqs: Mapping[str, int] = _NONE) -> None:
         """A commit was made; `seqs` has the submission numbers of its jobs, as far as they are at hand."""
-        self._waiting.append((number, events, seqs))
+        self._waiting.append((number, at, events, seqs))
         self.backlog += len(events)
 
     def add_journal(self, row: JournalRow) -> None:
         """A commit from before a restart."""
-        self.add(row.number, e.decode(row.events))
+        self.add(row.number, row.at, e.decode(row.events))
+
+    def told_before(self) -> int | None:
+        """Jobs that ended before this time have their whole history; none: all have."""
+        return min(self._waiting[0][1], self._waiting[-1][1]) if self._waiting else None
 
     def take(self, most: int) -> tuple[list[EventRow], int | None]:
         """Rows of whole commits, about `most` of them, and the number of the last commit they cover."""
         rows: list[EventRow] = []
         covered: int | None = None
         while self._waiting and len(rows) < most:
-            covered, events, seqs = self._waiting.popleft()
+            covered, _, events, seqs = self._waiting.popleft()
             self.backlog -= len(events)
             self._add_rows(rows, covered, events, seqs)
         return rows, covered

@@ -12,11 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 from headgate.core import commands as c
 from headgate.core.lease import Lease
+from headgate.core.retention import Retention
 from headgate.engine import wire
 from headgate.engine.errors import EngineUnreachable
 from headgate.engine.questions import Question
 from headgate.engine.working import WaitLease, Work, Worked
-from headgate.ports import StoreUnavailable
+from headgate.ports import Compacted, StoreUnavailable
 
 R = TypeVar("R")
 _LONGEST_PATH = 100
@@ -43,6 +44,10 @@ class Face(Protocol):
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        ...
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages."""
         ...
 
     def stop(self) -> None:
@@ -130,6 +135,8 @@ class LocalServer:
                 workers.add(request.worker_id)
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
+            if isinstance(request, wire.Compact):
+                return wire.encode_reply(self._engine.compact(request.retention))
             if isinstance(request, Work):
                 return wire.encode_reply(self._engine.work(request))
             if isinstance(request, WaitLease):
@@ -169,6 +176,10 @@ class LocalClient:
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
         return self._call(asked)  # type: ignore[no-any-return]
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages."""
+        return self._call(wire.Compact(retention))  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """Close every connection; a thread that waits for an answer on one is told that there will be none."""

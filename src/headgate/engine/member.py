@@ -15,12 +15,13 @@ from headgate.core import commands as c
 from headgate.core.errors import DuplicateJob, JobNotFound
 from headgate.core.fingerprint import spec_digest
 from headgate.core.lease import Lease
+from headgate.core.retention import Retention
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.questions import GetDocuments, GetJob, Question
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
-from headgate.ports import Clock, Deposed, StoreOwned
+from headgate.ports import Clock, Compacted, Deposed, StoreOwned
 
 R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
@@ -114,6 +115,14 @@ class Member:
             return face.wait_lease(asked)
         except EngineUnreachable:
             return self._join(face).wait_lease(asked)
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages; sending it again is safe."""
+        face = self._joined()
+        try:
+            return face.compact(retention)
+        except EngineUnreachable:
+            return self._join(face).compact(retention)
 
     def stop(self) -> None:
         """Leave; the owner hands over to whoever asks next."""

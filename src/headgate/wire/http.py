@@ -742,3 +742,24 @@ class AuditOut(Out, frozen=True):
 
     entries: list[AuditEntryOut]
     next: str | None = None
+
+
+class CompactIn(Body, frozen=True):
+    """Ages from which on things are deleted: seconds, or texts such as '30d'. What is not named stays."""
+
+    jobs: float | str | None = None
+    keys: float | str | None = None
+    events: float | str | None = None
+    decisions: float | str | None = None
+    load: float | str | None = None
+    audit: float | str | None = None
+    logs: float | str | None = None
+
+
+class CompactedOut(Out, frozen=True):
+    """How much was deleted."""
+
+    jobs: int
+    histories: int
+    journal: int
+    records: int

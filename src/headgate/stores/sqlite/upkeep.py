@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import apsw
 
-from headgate.ports import RESTORE_LEAP, Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
+from headgate.ports import RESTORE_LEAP, StoreDamaged, StoreError, StoreUnavailable
 from headgate.stores.sqlite.connect import (
     connect_reader,
     opening,
@@ -17,24 +17,13 @@ from headgate.stores.sqlite.connect import (
     reason,
     refuse_foreign,
     refuse_orphaned_log,
-    transaction,
 )
 from headgate.stores.sqlite.owner import OwnerLock
 from headgate.stores.sqlite.schema import refuse_newer
 
-_CHUNK = 5_000
-_VACUUM_PAGES = 20_000
+_SHRINK_PAGES = 500
+"""Pages that one step gives back: each may cost the moving of another."""
 _COPY_PAGES = 2_000
-
-_OLD_JOBS: Final = "SELECT seq FROM history WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
-_DROP_JOB: Final = tuple(
-    f"DELETE FROM {table} WHERE {column} = ?"
-    for table, column in (("event", "job_seq"), ("lease", "seq"), ("status", "seq"), ("history", "seq"), ("job", "seq"))
-)
-# From the front up to the first row that has to stay: a journal with a hole cannot be replayed.
-_DROP_JOURNAL: Final = """DELETE FROM journal WHERE number <= (SELECT indexed FROM meta)
-    AND number < coalesce((SELECT min(number) FROM journal WHERE at >= ?), 9223372036854775807)"""
-_DROP_RECORDS: Final = "DELETE FROM record WHERE kind = ? AND at < ?"
 
 _CONTRADICTIONS: Final = (
     ("SELECT seq FROM status WHERE seq NOT IN (SELECT seq FROM job)", "status of job {}, which does not exist"),
@@ -57,43 +46,15 @@ _CONTRADICTIONS: Final = (
 )
 
 
-Fence = Callable[[apsw.Connection], None]
-"""Raises where the caller is not the owner any more."""
-
-
-def compact(connection: apsw.Connection, fence: Fence, now: int, retention: Retention) -> Compacted:
-    """Delete what is older than its age and give the room back."""
-    jobs = 0 if retention.jobs is None else _drop_jobs(connection, fence, now - retention.jobs)
-    with transaction(connection):
-        fence(connection)
-        journal = 0
-        if retention.journal is not None:
-            connection.execute(_DROP_JOURNAL, (now - retention.journal,))
-            journal = connection.changes()
-        records = 0
-        for kind, age in retention.records.items():
-            connection.execute(_DROP_RECORDS, (kind, now - age))
-            records += connection.changes()
-    give_room_back(connection)
-    return Compacted(jobs, journal, records)
-
-
-def _drop_jobs(connection: apsw.Connection, fence: Fence, before: int) -> int:
-    """In several commits, so that the log does not grow to the size of the history."""
-    dropped = 0
-    while old := connection.execute(_OLD_JOBS, (before, _CHUNK)).fetchall():
-        with transaction(connection):
-            fence(connection)
-            for statement in _DROP_JOB:
-                connection.executemany(statement, old)
-        dropped += len(old)
-    return dropped
-
-
-def give_room_back(connection: apsw.Connection) -> None:
-    """Shrink the file by a bounded step (what is left over is used again by new rows) and empty the log."""
-    connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
-    empty_log(connection)
+def shrink(connection: apsw.Connection, spare: float) -> bool:
+    """Give some free pages back to the system, unless they are few enough to be kept for new rows."""
+    free, pages = (int(connection.pragma(name)) for name in ("freelist_count", "page_count"))
+    surplus = free - int(spare * pages)
+    if surplus > 0:
+        connection.execute(f"PRAGMA incremental_vacuum({min(surplus, _SHRINK_PAGES)})").fetchall()
+    if 0 < surplus <= _SHRINK_PAGES:
+        empty_log(connection)
+    return surplus > _SHRINK_PAGES
 
 
 def empty_log(connection: apsw.Connection) -> None:

@@ -127,10 +127,17 @@ class HistoryTests:
         writer.commit(jobs=jobs)
         writer.commit(ends=[end_row(1)])
         store = writer.reopened(home).store
-        assert store.find_key("a", "k") == jobs[0]
-        assert store.find_key("b", "k") == jobs[1]
-        assert store.find_key("a", "other") is None
-        assert store.find_key("c", "k") is None
+        assert store.find_keys([("a", "k")]) == {("a", "k"): jobs[0]}
+        assert store.find_keys([("b", "k"), ("a", "other"), ("c", "k")]) == {("b", "k"): jobs[1]}
+        assert store.find_keys([]) == {}
+
+    def test_a_thousand_keys_are_looked_up_at_once(self, home: StoreHome) -> None:
+        writer = Writer(home.store())
+        jobs = [job_row(seq, tenant=f"t{seq % 3}", key=f"k{seq % 500}") for seq in range(1, 1_001)]
+        writer.commit(jobs=jobs)
+        asked = {(f"t{tenant}", f"k{key}") for tenant in range(4) for key in range(600)}
+        last = {(job.tenant, str(job.key)): job for job in jobs}
+        assert writer.store.find_keys(asked) == last
 
     def test_the_journal_is_read_from_any_point(self, home: StoreHome) -> None:
         writer = Writer(home.store())
