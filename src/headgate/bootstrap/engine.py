@@ -14,7 +14,7 @@ from headgate.core.settings import Settings
 from headgate.engine.failpoints import Hook, from_text
 from headgate.engine.forecast import Forecast
 from headgate.engine.local import Face
-from headgate.engine.member import Member
+from headgate.engine.member import PATIENCE, Member
 from headgate.engine.questions import GetDocuments, GetRecords
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
@@ -74,11 +74,13 @@ def open_engine(
     policy: Callable[[], Policy] = FirstFit,
     exclusive: bool = False,
     standby: bool = False,
+    patience: int = PATIENCE,
 ) -> Face:
     """The engine of a database.
 
     A file is shared by the processes of a machine: the first owns it, later ones are its clients, and one of them
     takes over when the owner goes. With `exclusive` a second process gets an error that names the owner instead.
+    An owner that does not answer for `patience` milliseconds is reported as `EngineSilent`.
     Other databases are always owned exclusively; with `standby` this waits until it can become the owner.
     """
     store = open_store(url)
@@ -89,7 +91,7 @@ def open_engine(
     def open_owner() -> SharedEngine:
         return start_engine(SqliteStore(path), settings, policy())
 
-    return Member(path, open_owner, SystemClock(), threading.Event().wait).start()
+    return Member(path, open_owner, SystemClock(), threading.Event().wait, patience).start()
 
 
 def failpoint() -> Hook | None:

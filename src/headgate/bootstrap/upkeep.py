@@ -14,7 +14,7 @@ from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.verify import verify
 from headgate.engine.compacting import counted
-from headgate.engine.errors import EngineUnreachable
+from headgate.engine.errors import EngineSilent, EngineUnreachable
 from headgate.engine.local import LocalClient
 from headgate.engine.recovery import recover
 from headgate.engine.replay import JournalBroken, check_journal
@@ -175,6 +175,8 @@ def _compact_there(url: str, keep: Retention, owned: StoreOwned) -> Compacted:
     client = LocalClient(path.with_name(path.name + ".sock"))
     try:
         return client.compact(keep)
+    except EngineSilent:
+        raise
     except EngineUnreachable:
         raise owned from None
     finally:

@@ -11,3 +11,7 @@ class EngineStopped(HeadgateError):
 
 class EngineUnreachable(HeadgateError):
     """The process that owns the database cannot be reached."""
+
+
+class EngineSilent(EngineUnreachable):
+    """The process that owns the database is there and does not answer: whether it will do as asked is unknown."""
