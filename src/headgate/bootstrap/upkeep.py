@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from headgate.bootstrap.engine import database_path, open_store
 from headgate.core.errors import HeadgateError, InvariantBroken
@@ -16,11 +19,14 @@ from headgate.core.verify import verify
 from headgate.engine.compacting import counted
 from headgate.engine.errors import EngineSilent, EngineUnreachable
 from headgate.engine.local import LocalClient
+from headgate.engine.questions import history_of, job_info
 from headgate.engine.recovery import recover
 from headgate.engine.replay import JournalBroken, check_journal
+from headgate.engine.soundness import check_mark, reading
 from headgate.engine.writer import Writer
-from headgate.ports import Compacted, Mark, Store, StoreOwned, StoreUnavailable
+from headgate.ports import Compacted, JobQuery, Mark, Store, StoreDamaged, StoreOwned, StoreUnavailable
 from headgate.stores import sqlite
+from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock
 
 __all__ = [
@@ -39,6 +45,9 @@ __all__ = [
 ]
 
 
+_PAGE = 1_000
+
+
 class Verified(NamedTuple):
     """What is wrong with a database, and what could not be looked at."""
 
@@ -54,14 +63,17 @@ def verify_database(url: str) -> Verified:
     """
     path = database_path(url)
     if path is None:
-        return _verify_served(open_store(url))
+        return _verify_served(_existing(url))
     problems = sqlite.verify(path)
     if problems:
         return Verified(problems, [])
     with tempfile.TemporaryDirectory(prefix="headgate-verify-") as directory:
         copy = Path(directory) / "copy.db"
         sqlite.backup(path, copy)
-        return _verify_opened(sqlite.SqliteStore(copy))
+        try:
+            return _verify_opened(sqlite.SqliteStore(copy))
+        except StoreDamaged as error:
+            return Verified([str(error).replace(str(copy.resolve()), str(path)).replace(str(copy), str(path))], [])
 
 
 def _verify_served(store: Store) -> Verified:
@@ -77,11 +89,26 @@ def _verify_served(store: Store) -> Verified:
 def _verify_opened(store: Store) -> Verified:
     mark = store.open()
     try:
-        problems = _broken_rules(store, mark)
+        check_mark(store.name, mark)
+        problems = [*_unreadable(store), *_broken_rules(store, mark)]
         broken, notes = _replayed(store, mark)
         return Verified(problems + broken, notes)
     finally:
         store.close()
+
+
+def _unreadable(store: Store) -> Iterator[str]:
+    """Jobs whose specification, outcome or history cannot be read."""
+    query = JobQuery(order="oldest", limit=_PAGE)
+    while page := store.find_jobs(query):
+        for view in page:
+            try:
+                with reading(f"job {view.job.id}"):
+                    job_info(view)
+                    history_of(store, view.job.id)
+            except StoreDamaged as error:
+                yield str(error)
+        query = msgspec.structs.replace(query, after=page[-1].job.seq)
 
 
 def _broken_rules(store: Store, mark: Mark) -> list[str]:
@@ -106,6 +133,8 @@ def _replayed(store: Store, mark: Mark) -> tuple[list[str], list[str]]:
 
 def backup(url: str, target: str) -> None:
     """Copy a database, as it is at one moment, while work goes on."""
+    if not target:
+        raise StoreUnavailable("the name of the new file is empty")
     path = database_path(url)
     if path is None:
         open_store(url).backup(target)
@@ -115,6 +144,8 @@ def backup(url: str, target: str) -> None:
 
 def restore(source: str, url: str) -> None:
     """Make a database from a copy; its epoch jumps, so that leases from before are void."""
+    if not source:
+        raise StoreUnavailable("the name of the copy is empty")
     path = database_path(url)
     if path is not None:
         sqlite.restore(source, path)
@@ -191,7 +222,9 @@ def same_database(one: str, other: str) -> bool:
 
 def _existing(url: str) -> Store:
     """The store of a database that is there: opening would make a new one."""
-    path = database_path(url)
-    if path is not None and not path.exists():
-        raise StoreUnavailable(f"{path}: there is no such file")
-    return open_store(url)
+    store = open_store(url)
+    if isinstance(store, sqlite.SqliteStore) and not store.path.exists():
+        raise StoreUnavailable(f"{store.path}: there is no such file")
+    if isinstance(store, MemoryStore):
+        raise StoreUnavailable(f"{url} does not outlive its process: there is nothing to look at")
+    return store

@@ -18,7 +18,8 @@ from headgate.core.lease import Lease
 from headgate.core.predict import Accuracy
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
-from headgate.ports import JobQuery, JobView, RecordRow, Store
+from headgate.engine.soundness import reading
+from headgate.ports import JobQuery, JobView, RecordRow, Store, StoreDamaged
 
 R = TypeVar("R")
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -150,6 +151,11 @@ STORED = (GetJob, FindJobs, GetHistory, CountJobs, GetRecords)
 
 def answer(question: Question[R], state: State, store: Store, now: int) -> R:
     """Answer a question from the state and the store."""
+    with reading(f"{store.name}: a stored row"):
+        return _answer(question, state, store, now)
+
+
+def _answer(question: Question[R], state: State, store: Store, now: int) -> R:
     reply: Any
     match question:
         case GetJob():
@@ -158,8 +164,7 @@ def answer(question: Question[R], state: State, store: Store, now: int) -> R:
             reply = [job_info(view) for view in store.find_jobs(question.query)]
         case GetHistory():
             _view(store, question.job_id)
-            rows = store.events_of(question.job_id, question.after, question.limit)
-            reply = [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
+            reply = history_of(store, question.job_id, question.after, question.limit)
         case Explain():
             reply = _explain(state, store, question.job_id, now)
         case GetStatus():
@@ -176,6 +181,12 @@ def answer(question: Question[R], state: State, store: Store, now: int) -> R:
         case _:
             raise TypeError(f"{type(question).__name__} is not a question this engine knows")
     return reply  # type: ignore[no-any-return]  # each case answers with its question's type
+
+
+def history_of(store: Store, job_id: str, after: int = 0, limit: int = 1_000) -> list[HistoryEntry]:
+    """What happened to a job, as far as it has been indexed."""
+    rows = store.events_of(job_id, after, limit)
+    return [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
 
 
 def ended(state: State, job_id: str) -> bool | None:
@@ -205,7 +216,7 @@ def job_info(view: JobView) -> JobInfo:
         job.seq,
         view.state,
         kind,
-        CLASSES[job_class],
+        _class_name(job_class),
         spec,
         job.created_at,
         job.created_at if status is None else status.queued_at,
@@ -258,5 +269,11 @@ def _status(state: State, now: int) -> Status:
 def _counts(store: Store) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for (job_state, job_class), count in store.counts().items():
-        found.setdefault(str(job_state), {})[CLASSES[job_class]] = count
+        found.setdefault(str(job_state), {})[_class_name(job_class)] = count
     return found
+
+
+def _class_name(job_class: int) -> str:
+    if not 0 <= job_class < len(CLASSES):
+        raise StoreDamaged(f"a job of class {job_class} cannot be: the store is damaged")
+    return CLASSES[job_class]

@@ -27,6 +27,7 @@ from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
+from headgate.engine.soundness import check_mark, reading
 from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, OldEnd, RecordRow, Store
 
 R = TypeVar("R")
@@ -98,6 +99,7 @@ class Writer:
     def open(self, now: int) -> None:
         """Become the owner of the store and rebuild the state. Every live lease gets a full TTL."""
         mark = self.store.open()
+        check_mark(self.store.name, mark)
         self.state, self._changes = recover(self.store, self.settings, mark, now)
         self.number = mark.number
         if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
@@ -106,8 +108,9 @@ class Writer:
         self._sealing: Group | None = None
         self._record_number = 0
         self._index = HistoryIndex(self._seq_of)
-        for row in self.store.journal(after=mark.indexed):
-            self._index.add_journal(row)
+        with reading(f"{self.store.name}: the journal"):
+            for row in self.store.journal(after=mark.indexed):
+                self._index.add_journal(row)
         self._compactor = Compactor(self.store, self.settings.retention, self._forget)
         self._room = -1
         self._wake = True

@@ -12,6 +12,9 @@ SELECT format('%%s of job %%s, which does not exist', what, seq) FROM (
     UNION ALL SELECT 'end', seq FROM history
 ) AS rows WHERE NOT EXISTS (SELECT FROM job WHERE job.seq = rows.seq)
 UNION ALL SELECT format('job %%s has ended and has a lease', seq) FROM history JOIN lease USING (seq)
+UNION ALL SELECT format('job %%s is live and below the low-water mark', seq) FROM job
+    WHERE seq < (SELECT low_water FROM meta) AND NOT EXISTS (SELECT FROM history WHERE history.seq = job.seq)
+UNION ALL SELECT 'the row that says where the store stands is missing' WHERE NOT EXISTS (SELECT FROM meta)
 UNION ALL SELECT format('job %%s is newer than the last number given out, %%s', max(job.seq), meta.seq)
     FROM job, meta GROUP BY meta.seq HAVING max(job.seq) > meta.seq
 UNION ALL SELECT format('the journal goes up to %%s, the store up to %%s', max(journal.number), meta.number)

@@ -86,8 +86,10 @@ _OLD_RECORDS: Final = "SELECT at, number FROM record WHERE kind = ? AND at < ? O
 
 def mark(connection: apsw.Connection) -> Mark:
     """Where the store stands."""
-    rows = connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM meta")
-    return Mark(*next(rows))
+    row = next(connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM meta"), None)
+    if row is None:
+        raise StoreDamaged("the database is damaged: the row that says where it stands is missing")
+    return Mark(*row)
 
 
 def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:

@@ -42,7 +42,7 @@ from headgate.stores.sqlite.connect import (
     tune_writer,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import migrate, refuse_newer
+from headgate.stores.sqlite.schema import migrate, missing_from, refuse_newer
 from headgate.stores.sqlite.write import put
 
 _JOURNAL_PAGE = 500
@@ -97,6 +97,7 @@ class SqliteStore:
         refuse_newer(connection, self.name)
         refuse_cut_short(connection, self.path)
         damage = upkeep.damage_of(connection, "quick_check")
+        damage = damage or list(filter(None, [missing_from(connection)]))
         if damage:
             raise StoreDamaged(f"{self.path}: the database is damaged: {damage[0]}")
         tune_writer(connection)

@@ -12,6 +12,7 @@ import apsw
 from headgate.ports import RESTORE_LEAP, StoreDamaged, StoreError, StoreUnavailable
 from headgate.stores.sqlite.connect import (
     connect_reader,
+    make_private,
     opening,
     publish,
     reason,
@@ -19,7 +20,7 @@ from headgate.stores.sqlite.connect import (
     refuse_orphaned_log,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import refuse_newer
+from headgate.stores.sqlite.schema import missing_from, refuse_newer
 
 _SHRINK_PAGES = 500
 """Pages that one step gives back: each may cost the moving of another."""
@@ -39,6 +40,7 @@ _CONTRADICTIONS: Final = (
         "job {} is live and below the low-water mark",
     ),
     ("SELECT max(seq) FROM job HAVING max(seq) > (SELECT seq FROM meta)", "job {} is above the last number given out"),
+    ("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta)", "the row that says where the store stands is missing"),
     (
         "SELECT max(number) FROM journal HAVING max(number) > (SELECT number FROM meta)",
         "journal entry {} is above the last commit",
@@ -71,8 +73,7 @@ def empty_log(connection: apsw.Connection) -> None:
 
 def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
     """Copy a database to a new file while others write to it; `epochs` are added to that of the copy."""
-    partial = target.with_name(target.name + ".partial")
-    with _new_file(target), source, _connected(partial) as copied:
+    with _new_file(target) as partial, source, _connected(partial) as copied:
         # The read transaction pins one moment: later commits neither get in nor make the copy start over.
         source.execute("SELECT epoch FROM meta").fetchall()
         with copied.backup("main", source, "main") as backup:
@@ -85,8 +86,10 @@ def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
 
 
 @contextmanager
-def _new_file(target: Path) -> Iterator[None]:
+def _new_file(target: Path) -> Iterator[Path]:
     """Refuse to overwrite, and leave nothing behind where copying fails."""
+    if not target.name or target.is_dir():
+        raise StoreUnavailable(f"{target}: this is a directory, not a file to copy to")
     partial = target.with_name(target.name + ".partial")
     if target.exists():
         raise StoreError(f"{target}: this file exists already and is not overwritten")
@@ -94,8 +97,8 @@ def _new_file(target: Path) -> Iterator[None]:
         raise StoreUnavailable(f"{target}: the directory {target.parent} does not exist")
     refuse_orphaned_log(target)
     try:
-        partial.unlink(missing_ok=True)
-        yield
+        make_private(partial)
+        yield partial
     except (apsw.Error, OSError) as error:
         partial.unlink(missing_ok=True)
         raise StoreUnavailable(f"{target}: cannot write the copy: {reason(error)}") from error
@@ -144,7 +147,8 @@ def backup(path: str | Path, target: str | Path) -> None:
 def _readable(path: Path) -> Iterator[apsw.Connection]:
     """A reading connection to a file that is ours and not too new."""
     if not path.is_file():
-        raise StoreUnavailable(f"{path}: there is no such file")
+        found = "this is a directory, not a database file" if path.is_dir() else "there is no such file"
+        raise StoreUnavailable(f"{path}: {found}")
     connection = connect_reader(path)
     try:
         refuse_foreign(connection, path)
@@ -156,12 +160,26 @@ def _readable(path: Path) -> Iterator[apsw.Connection]:
 
 
 def check(connection: apsw.Connection) -> list[str]:
-    """Damage in the file, then rows that contradict each other."""
+    """Damage in the file, then missing tables, then rows that contradict each other."""
     try:
-        damage = damage_of(connection, "integrity_check")
-        return damage or list(_contradictions(connection))
-    except apsw.CorruptError as error:
+        damage = damage_of(connection, "integrity_check") or list(filter(None, [missing_from(connection)]))
+        return damage or [*_unreadable(connection), *_contradictions(connection)]
+    except (apsw.CorruptError, apsw.SQLError) as error:
         return [reason(error)]
+    except UnicodeDecodeError:
+        return ["the name of a table is not UTF-8"]
+
+
+def _unreadable(connection: apsw.Connection) -> Iterator[str]:
+    """Tables with texts that are not UTF-8, which SQLite itself does not look at."""
+    columns = connection.execute("""SELECT m.name, group_concat(c.name) FROM sqlite_schema m
+        JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name""")
+    for table, texts in columns.fetchall():
+        try:
+            for _ in connection.execute(f"SELECT {texts} FROM {table}"):
+                pass
+        except UnicodeDecodeError:
+            yield f"a text in table {table} is not UTF-8"
 
 
 def _contradictions(connection: apsw.Connection) -> Iterator[str]:
@@ -172,5 +190,5 @@ def _contradictions(connection: apsw.Connection) -> Iterator[str]:
 
 def damage_of(connection: apsw.Connection, pragma: str) -> list[str]:
     """What `quick_check` or `integrity_check` finds."""
-    found = [str(line) for (line,) in connection.execute(f"PRAGMA {pragma}(20)")]
-    return [] if found == ["ok"] else found
+    found = [line for (text,) in connection.execute(f"PRAGMA {pragma}(20)") for line in str(text).splitlines()]
+    return [] if found == ["ok"] else [line for line in found if not line.startswith("***")] or found
