@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headgate.bootstrap.engine import open_engine
 from headgate.core import commands as c
-from headgate.engine.errors import EngineSilent, EngineUnreachable
+from headgate.core.settings import Settings
+from headgate.engine.errors import EngineSilent, EngineUnreachable, SettingsIgnored
 from headgate.engine.member import Member
 from headgate.engine.questions import CountJobs, GetJob
 from headgate.stores.sqlite import SqliteStore
@@ -149,6 +151,16 @@ def test_a_client_that_gave_up_is_not_told_the_answer_to_its_last_question(run: 
     late.stop()
     here.stop()
     owner.kill()
+
+
+def test_settings_that_the_owner_does_not_go_by_are_named_in_a_warning(path: Path) -> None:
+    owner = open_engine(str(path), SETTINGS)
+    other = msgspec.structs.replace(SETTINGS, lease_ttl=5_000, stagger=7)
+    with pytest.warns(SettingsIgnored, match=r"headgate\.db is owned by another process.*: lease_ttl, stagger$"):
+        open_engine(str(path), other).stop()
+    for agreeing in (None, SETTINGS, Settings()):
+        open_engine(str(path), agreeing).stop()
+    owner.stop()
 
 
 def test_where_sharing_is_not_wanted_a_second_process_is_refused(run: Run, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,7 +35,7 @@ def keeping(**ages: int) -> Settings:
     return msgspec.structs.replace(OPEN, retention=Retention(**ages))
 
 
-def submit(writer: Writer, clock: ManualClock, *names: str, **fields: object) -> None:
+def submit(writer: Writer, clock: ManualClock, *names: str, **fields: Any) -> None:
     writer.accept(c.Submit(tuple(c.NewJob(name, job(name, **fields)) for name in names)), clock.now(), lambda _: None)
     writer.flush()
 
@@ -99,7 +100,7 @@ def test_a_sweep_goes_in_small_commits_and_others_get_in_between(make_writer: Ma
     cancel(writer, clock, *names)
     rounds = Rounds(writer)
     clock.advance(compacting.EVERY)
-    left = []
+    left: list[int] = []
     while not left or writer.behind:
         rounds.pass_time(clock.now())
         assert rounds.problem is None

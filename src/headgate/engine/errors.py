@@ -9,6 +9,10 @@ class EngineStopped(HeadgateError):
     """The engine has stopped and takes no commands."""
 
 
+class SettingsIgnored(UserWarning):
+    """Another process owns the database and runs it by its own settings, which differ from those given here."""
+
+
 class EngineUnreachable(HeadgateError):
     """The process that owns the database cannot be reached."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,24 +20,62 @@ _KINDS: dict[type[e.Event], tuple[str, str]] = {
 }
 """By type of event: the field that names its job, and what history calls it."""
 _NONE: Mapping[str, int] = {}
+MOST_HELD = 40_000
+"""Events that wait in memory at most; what is beyond them is read from the journal again when its turn comes."""
 
 
 class HistoryIndex:
-    """Commits whose events are not yet in the history of their jobs."""
+    """Commits whose events are not yet in the history of their jobs: the next ones in memory, the rest in the journal.
 
-    def __init__(self, seq_of: Callable[[str], int | None]) -> None:
+    How far it has come is durable with the rows themselves, so nothing is lost by falling behind, or by a crash.
+    """
+
+    def __init__(
+        self,
+        seq_of: Callable[[str], int | None],
+        journal: Callable[[int], Iterable[JournalRow]],
+        indexed: int,
+        most: int = MOST_HELD,
+    ) -> None:
         self._seq_of = seq_of
+        self._journal = journal
+        self._most = most
+        self._known = indexed
+        """The last commit that was held in memory, or is."""
+        self._held = 0
+        self._beyond = 0
+        """Events after that which are in the journal alone, as far as they were counted."""
         self._waiting: deque[tuple[int, int, list[e.Event], Mapping[str, int]]] = deque()
-        self.backlog = 0
+        self._refill()
+
+    @property
+    def backlog(self) -> int:
+        """Events that wait, at least."""
+        return self._held + self._beyond
 
     def add(self, number: int, at: int, events: list[e.Event], seqs: Mapping[str, int] = _NONE) -> None:
         """A commit was made; `seqs` has the submission numbers of its jobs, as far as they are at hand."""
-        self._waiting.append((number, at, events, seqs))
-        self.backlog += len(events)
+        if self._beyond or self._held >= self._most:
+            self._beyond += max(1, len(events))
+        else:
+            self._hold(number, at, events, seqs)
 
-    def add_journal(self, row: JournalRow) -> None:
-        """A commit from before a restart."""
-        self.add(row.number, row.at, e.decode(row.events))
+    def _hold(self, number: int, at: int, events: list[e.Event], seqs: Mapping[str, int]) -> None:
+        self._waiting.append((number, at, events, seqs))
+        self._known = number
+        self._held += len(events)
+
+    def _refill(self) -> None:
+        """Take the next commits from the journal. Everything up to now is in it: nothing is being committed."""
+        left = max(1, self._beyond)
+        for row in self._journal(self._known):
+            if self._held >= self._most:
+                self._beyond = max(1, left)
+                return
+            events = e.decode(row.events)
+            left -= len(events)
+            self._hold(row.number, row.at, events, _NONE)
+        self._beyond = 0
 
     def told_before(self) -> int | None:
         """Jobs that ended before this time have their whole history; none: all have."""
@@ -47,9 +85,11 @@ class HistoryIndex:
         """Rows of whole commits, about `most` of them, and the number of the last commit they cover."""
         rows: list[EventRow] = []
         covered: int | None = None
+        if not self._waiting and self._beyond:
+            self._refill()
         while self._waiting and len(rows) < most:
             covered, _, events, seqs = self._waiting.popleft()
-            self.backlog -= len(events)
+            self._held -= len(events)
             self._add_rows(rows, covered, events, seqs)
         return rows, covered
 

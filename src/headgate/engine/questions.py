@@ -16,6 +16,7 @@ from headgate.core.explain import Explanation, explain
 from headgate.core.job import CLASSES, JobKind, JobSpec
 from headgate.core.lease import Lease
 from headgate.core.predict import Accuracy
+from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
 from headgate.engine.soundness import reading
@@ -123,6 +124,10 @@ class CountJobs(Question[dict[str, dict[str, int]]], frozen=True, tag=True):
     """How many jobs there are and were, by state and class."""
 
 
+class GetSettings(Question[Settings], frozen=True, tag=True):
+    """The settings that the owner of the database goes by."""
+
+
 class GetLeases(Question[list[Lease]], frozen=True, tag=True):
     """Live leases, of one worker or of all."""
 
@@ -171,6 +176,8 @@ def _answer(question: Question[R], state: State, store: Store, now: int) -> R:
             reply = _status(state, now)
         case CountJobs():
             reply = _counts(store)
+        case GetSettings():
+            reply = state.settings
         case GetLeases():
             wanted = question.worker_id
             reply = [lease for lease in state.leases.values() if wanted is None or lease.worker_id == wanted]

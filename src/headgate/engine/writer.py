@@ -107,10 +107,8 @@ class Writer:
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
-        self._index = HistoryIndex(self._seq_of)
         with reading(f"{self.store.name}: the journal"):
-            for row in self.store.journal(after=mark.indexed):
-                self._index.add_journal(row)
+            self._index = HistoryIndex(self._seq_of, self.store.journal, mark.indexed)
         self._compactor = Compactor(self.store, self.settings.retention, self._forget)
         self._room = -1
         self._wake = True
@@ -309,7 +307,8 @@ class Writer:
         if self.stopped is not None or not self._index.backlog:
             return
         batch = self._own_batch()
-        batch.events, batch.indexed = self._index.take(INDEX_ROWS)
+        with reading(f"{self.store.name}: the journal"):
+            batch.events, batch.indexed = self._index.take(INDEX_ROWS)
         self._commit_alone(batch)
 
     def compact(self, now: int) -> None:
