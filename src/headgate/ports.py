@@ -389,6 +389,10 @@ class Store(Protocol):
         """The journal after a commit number, oldest first."""
         ...
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        """Entries of the journal from `since` to before `until`, after a commit number, in order of their commits."""
+        ...
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:

@@ -21,7 +21,7 @@ from headgate.core.verify import verify
 from headgate.engine import index
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import FAILPOINTS, from_text
-from headgate.engine.questions import Explain, GetHistory, GetJob, GetStatus, answer
+from headgate.engine.questions import EventEntry, Explain, FindEvents, GetHistory, GetJob, GetStatus, answer
 from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed
 from headgate.stores.memory import MemoryDisk
@@ -423,6 +423,40 @@ def test_a_history_that_falls_behind_waits_on_the_disk_and_is_complete_in_the_en
     assert [row.type for row in store.events_of(names[0])] == ["job-submitted", "job-cancelled"]
     assert [len(store.events_of(name)) for name in (*names[1:], "last")] == [1] * 60
     assert again.writer.store.open().indexed == max(row.number for row in store.journal())
+
+
+def test_events_of_everything_are_found_by_time_and_type_in_pages(
+    writer: Writer, caller: Caller, clock: ManualClock
+) -> None:
+    began = clock.now()
+    caller.run(c.RegisterWorker(worker("w")))
+    for name in ("a", "b", "c"):
+        clock.advance(1_000)
+        caller.submit(name)
+        caller.submit(f"{name}2")
+        writer.flush()
+
+    def found(**asked: Any) -> list[EventEntry]:
+        return answer(FindEvents(**asked), writer.state, writer.store, clock.now())
+
+    everything = found()
+    assert [entry.type for entry in everything if entry.job_id is None] == ["worker-registered"]
+    assert [entry.number for entry in everything] == sorted({entry.number for entry in everything})
+    submitted = found(types=("job-submitted",))
+    assert [entry.job_id for entry in submitted] == ["a", "a2", "b", "b2", "c", "c2"]
+    middle = found(types=("job-submitted",), since=began + 2_000, until=began + 3_000)
+    assert [(entry.job_id, entry.at) for entry in middle] == [("b", began + 2_000), ("b2", began + 2_000)]
+    pages, after = [], 0
+    while page := found(after=after, limit=2):
+        pages += page
+        after = page[-1].number
+    assert pages == everything
+    while writer.index_backlog:
+        writer.index()
+    history = answer(GetHistory("b"), writer.state, writer.store, clock.now())
+    assert [(entry.number, entry.type, entry.body) for entry in everything if entry.job_id == "b"] == [
+        (entry.number, entry.type, entry.body) for entry in history
+    ]
 
 
 def held(writer: Writer) -> int:

@@ -13,7 +13,7 @@ from headgate.engine.rows import JOB_FIELD
 from headgate.ports import EventRow, JournalRow
 
 encode = msgspec.msgpack.Encoder().encode
-_PLACES = 20
+PLACES = 20
 """Bits for the place of an event inside its commit; a commit holds at most a million events."""
 _KINDS: dict[type[e.Event], tuple[str, str]] = {
     kind: (field, str(kind.__struct_config__.tag)) for kind, field in JOB_FIELD.items()
@@ -94,7 +94,7 @@ class HistoryIndex:
         return rows, covered
 
     def _add_rows(self, rows: list[EventRow], number: int, events: list[Any], seqs: Mapping[str, int]) -> None:
-        place = number << _PLACES
+        place = number << PLACES
         for event in events:
             kind = _KINDS.get(type(event))
             if kind is not None:

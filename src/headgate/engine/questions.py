@@ -6,12 +6,14 @@ of code.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from headgate.core.errors import JobNotFound
-from headgate.core.events import Failure
+from headgate.core.events import Failure, decode
 from headgate.core.explain import Explanation, explain
 from headgate.core.job import CLASSES, JobKind, JobSpec
 from headgate.core.lease import Lease
@@ -19,6 +21,8 @@ from headgate.core.predict import Accuracy
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
+from headgate.engine.index import PLACES, encode
+from headgate.engine.rows import JOB_FIELD
 from headgate.engine.soundness import reading
 from headgate.ports import JobQuery, JobView, RecordRow, Store, StoreDamaged
 
@@ -26,6 +30,8 @@ R = TypeVar("R")
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
 _kind = msgspec.msgpack.Decoder(JobKind).decode
 _failure = msgspec.msgpack.Decoder(Failure).decode
+_ENTRIES = 200
+"""Commits that are read at a time."""
 _body = msgspec.msgpack.Decoder().decode
 
 
@@ -140,6 +146,30 @@ class GetDocuments(Question[dict[str, bytes]], frozen=True, tag=True):
     kind: str
 
 
+class EventEntry(msgspec.Struct, frozen=True):
+    """One event of whatever it was that it happened to."""
+
+    number: int
+    at: int
+    """When it was committed."""
+    type: str
+    job_id: str | None
+    body: list[Any]
+
+
+class FindEvents(Question[list[EventEntry]], frozen=True, tag=True):
+    """What happened to all jobs, workers, tenants and documents, in the order of commits, in a range of time.
+
+    `after` is the number of the last event of the page before; empty `types` mean any.
+    """
+
+    since: int = 0
+    until: int | None = None
+    types: tuple[str, ...] = ()
+    after: int = 0
+    limit: int = 1_000
+
+
 class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
     """Entries of a log (`decision`, `load`, `audit`) in a range of time."""
 
@@ -150,7 +180,7 @@ class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
     limit: int = 1_000
 
 
-STORED = (GetJob, FindJobs, GetHistory, CountJobs, GetRecords)
+STORED = (GetJob, FindJobs, GetHistory, FindEvents, CountJobs, GetRecords)
 """Questions that the store answers alone, without a look at the state."""
 
 
@@ -170,6 +200,8 @@ def _answer(question: Question[R], state: State, store: Store, now: int) -> R:
         case GetHistory():
             _view(store, question.job_id)
             reply = history_of(store, question.job_id, question.after, question.limit)
+        case FindEvents():
+            reply = list(islice(_events(store, question), question.limit))
         case Explain():
             reply = _explain(state, store, question.job_id, now)
         case GetStatus():
@@ -194,6 +226,19 @@ def history_of(store: Store, job_id: str, after: int = 0, limit: int = 1_000) ->
     """What happened to a job, as far as it has been indexed."""
     rows = store.events_of(job_id, after, limit)
     return [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
+
+
+def _events(store: Store, asked: FindEvents) -> Iterator[EventEntry]:
+    commit = max(0, (asked.after >> PLACES) - 1)
+    while page := store.entries(asked.since, asked.until, commit, _ENTRIES):
+        for row in page:
+            for place, event in enumerate(decode(row.events)):
+                number = row.number << PLACES | place
+                name = str(event.__struct_config__.tag)
+                if number > asked.after and (not asked.types or name in asked.types):
+                    job_id = getattr(event, JOB_FIELD.get(type(event), ""), None)
+                    yield EventEntry(number, row.at, name, job_id, _body(encode(event)))
+        commit = page[-1].number
 
 
 def ended(state: State, job_id: str) -> bool | None:

@@ -228,6 +228,9 @@ class MemoryStore:
         with self.disk.lock:
             return iter([self.disk.journal[number] for number in sorted(self.disk.journal) if number > after])
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        return list(islice((row for row in self.journal(after) if _within(row.at, since, until)), limit))
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:

@@ -163,16 +163,18 @@ class CancelIn(Body, frozen=True):
 
 
 class EventOut(Out, frozen=True):
-    """One event in the history of a job."""
+    """One event."""
 
     number: int
     at: float
     type: str
     data: dict[str, Json] = {}
+    job_id: str | None = None
+    """In lists of events of everything."""
 
 
 class EventsOut(Out, frozen=True):
-    """A part of a job's history, oldest first; `next` continues it."""
+    """Events, oldest first; `next` continues them."""
 
     events: list[EventOut]
     next: int | None = None

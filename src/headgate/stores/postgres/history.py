@@ -21,7 +21,7 @@ from headgate.ports import (
     StatusRow,
 )
 from headgate.stores.postgres.readers import Readers
-from headgate.stores.postgres.tables import EVENT, HISTORY, JOB, JOURNAL, LEASE, RECORD, STATUS
+from headgate.stores.postgres.tables import EVENT, HISTORY, JOB, JOURNAL, LEASE, RECORD, STATUS, Table
 
 PAGE: Final = 1_000
 
@@ -107,13 +107,24 @@ def journal(readers: Readers, after: int) -> Iterator[JournalRow]:
         after = page[-1][0]
 
 
+def entries(readers: Readers, since: int, until: int | None, after: int, limit: int) -> list[JournalRow]:
+    """Entries of the journal in a range of time."""
+    wanted: Conditions = [("number > %s", after), ("at >= %s", since), ("at < %s", until)]
+    return [JournalRow(*row) for row in _ask(readers, JOURNAL, wanted, "number", limit)]
+
+
 def records(readers: Readers, kind: str, since: int, until: int | None, key: str | None, limit: int) -> list[RecordRow]:
     """Entries of a log, oldest first."""
-    wanted = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
+    wanted: Conditions = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
+    return [RecordRow(*row) for row in _ask(readers, RECORD, wanted, "at, number", limit)]
+
+
+def _ask(readers: Readers, table: Table, wanted: Conditions, order: str, limit: int) -> list[tuple[Any, ...]]:
+    """The rows of a table that meet the conditions that have a value."""
     given = [(condition, value) for condition, value in wanted if value is not None]
     where = " AND ".join(condition for condition, _ in given)
-    statement = f"SELECT {RECORD.select()} FROM record WHERE {where} ORDER BY at, number LIMIT %s"
-    return [RecordRow(*row) for row in readers.ask(statement, [*(value for _, value in given), limit])]
+    statement = f"SELECT {table.select()} FROM {table.name} WHERE {where} ORDER BY {order} LIMIT %s"
+    return readers.ask(statement, [*(value for _, value in given), limit])
 
 
 def old_ends(readers: Readers, before: int, after: tuple[int, int], limit: int) -> list[OldEnd]:

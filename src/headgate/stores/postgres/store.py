@@ -167,6 +167,9 @@ class PostgresStore:
     def journal(self, after: int = 0) -> Iterator[JournalRow]:
         return history.journal(self._readers, after)
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        return history.entries(self._readers, since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:

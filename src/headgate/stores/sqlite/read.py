@@ -72,6 +72,8 @@ _KEYS: Final = f"""SELECT {_JOB} FROM json_each(?) wanted CROSS JOIN job j
 _EVENTS: Final = f"""SELECT {_columns("v", EventRow)} FROM job j CROSS JOIN event v ON v.job_seq = j.seq
     WHERE j.id = ? AND v.number > ? ORDER BY v.number LIMIT ?"""
 _JOURNAL: Final = "SELECT number, epoch, at, events FROM journal WHERE number > ? ORDER BY number LIMIT ?"
+_ENTRIES: Final = """SELECT number, epoch, at, events FROM journal WHERE number > ?1 AND at >= ?2
+    AND (?3 IS NULL OR at < ?3) ORDER BY number LIMIT ?4"""
 _RECORDS: Final = """SELECT kind, at, number, key, body FROM record WHERE kind = ?1 AND at >= ?2
     AND (?3 IS NULL OR at < ?3) AND (?4 IS NULL OR key = ?4) ORDER BY at, number LIMIT ?5"""
 
@@ -238,6 +240,11 @@ def events_of(connection: apsw.Connection, job_id: str, after: int, limit: int) 
 def journal_page(connection: apsw.Connection, after: int, limit: int) -> list[JournalRow]:
     """Some of the journal after a commit number."""
     return list(starmap(JournalRow, connection.execute(_JOURNAL, (after, limit))))
+
+
+def entries(connection: apsw.Connection, since: int, until: int | None, after: int, limit: int) -> list[JournalRow]:
+    """Entries of the journal in a range of time."""
+    return list(starmap(JournalRow, connection.execute(_ENTRIES, (after, since, until, limit))))
 
 
 def records(

@@ -228,6 +228,10 @@ class SqliteStore:
                 return
             after = page[-1].number
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        with self._reading().borrow() as connection:
+            return read.entries(connection, since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:

@@ -161,6 +161,9 @@ class SimStore:
     def counts(self) -> dict[tuple[JobState, int], int]:
         _not_simulated()
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        _not_simulated(since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:

@@ -160,6 +160,24 @@ class HistoryTests:
         writer.commit(journal=b"3")
         assert [row.number for row in reading][:1] == [2]
 
+    def test_the_journal_is_found_by_time_in_pages(self, home: StoreHome) -> None:
+        writer = Writer(home.store())
+        times = [10, 20, 20, 90, 30, 40, 50]  # the clock of one start stood ahead of the next
+        for at in times:
+            writer.commit(journal=b"%d" % at, at=at)
+        store = writer.store
+
+        def found(**asked: int) -> list[int]:
+            return [row.at for row in store.entries(**asked)]
+
+        assert found() == times
+        assert found(since=20, until=50) == [20, 20, 30, 40]
+        assert found(since=20, until=50, after=2, limit=2) == [20, 30]
+        assert found(since=91) == []
+        assert [(row.number, row.epoch, row.events) for row in store.entries(since=90)] == [
+            (4, writer.mark.epoch, b"90")
+        ]
+
     def test_a_jobs_events_come_oldest_first_and_in_pages(self, home: StoreHome) -> None:
         writer = Writer(home.store())
         events = [EventRow(1, number, 10 * number, "job-aged", b"%d" % number) for number in range(1, 21)]
