@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.core import commands as c
 from headgate.core import events as e
+from headgate.core.actions import Dispatch
 from headgate.core.errors import (
     DuplicateJob,
     IdempotencyConflict,
@@ -101,9 +102,11 @@ def test_a_holder_may_say_that_trying_again_is_no_use(h: Harness) -> None:
 def test_a_job_that_kills_its_holders_ends_at_its_last_attempt(h: Harness) -> None:
     h.submit(job("j", retry={"attempts": 3, "initial": 0}))
     for attempt in (1, 2, 3):
+        h.hear("w")
         assert h.grant("j", "w").attempt == attempt
         h.advance(10_000)
     h.is_("expired", "j")
+    h.hear("w")
     with pytest.raises(AssertionError):
         h.grant("j", "w")
 
@@ -117,6 +120,30 @@ def test_release_and_preemption_do_not_count_as_attempts(h: Harness) -> None:
 
 
 # -- leases in time ------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_let_a_lease_run_out_in_silence_gets_nothing_until_it_is_heard(h: Harness) -> None:
+    h.submit(job("j", retry={"attempts": 3, "initial": 0}))
+    h.grant("j", "w")
+    h.advance(10_000)
+    assert h.state.worker("w").status == "offline"
+    assert h.cycle() == []
+    assert "offline" in str(h.schedule(Dispatch("j", "w")))
+    h.hear("w")
+    assert h.state.worker("w").status == "ready"
+    assert h.cycle() == ["j"]
+
+
+def test_a_worker_that_loses_one_lease_and_renews_another_is_not_doubted() -> None:
+    h = Harness(lease_ttl=10_000)
+    h.join(worker("w", slots=2))
+    h.submit_all([job("forgotten"), job("kept")])
+    h.cycle()
+    for _ in range(4):
+        h.advance(3_000)
+        h.beat("kept")
+    h.is_("expired", "forgotten")
+    assert h.state.worker("w").status == "ready"
 
 
 def test_a_lease_lives_on_heartbeats_and_dies_of_their_absence(h: Harness) -> None:

@@ -174,6 +174,7 @@ def test_the_grace_of_a_victim_does_not_outlive_its_lease() -> None:
     urgent(h)
     h.advance(5_000)
     h.is_("expired", "v0")
+    h.hear("w")
     assert h.cycle() == ["urgent"]
 
 

@@ -51,6 +51,7 @@ def test_the_token_of_a_lease_that_expired_is_stale(h: Harness, verb: str) -> No
     h.advance(10_000)
     refuses(h, WORDS[verb], lease_id, token)
     h.advance(5_000)
+    h.hear("w")
     new = h.grant("j", "w")
     h.start("j")
     refuses(h, WORDS[verb], lease_id, token)

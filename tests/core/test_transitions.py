@@ -130,6 +130,7 @@ def _dispatch(h: Harness) -> None:
 
 
 def _let_first_end(h: Harness, *, well: bool) -> None:
+    h.hear("w")
     h.grant("first", "w")
     h.start("first")
     if well:

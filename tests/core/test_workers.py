@@ -187,6 +187,7 @@ def test_a_silent_pool_degrades_then_goes_offline_and_is_back_when_it_reports() 
     h.advance(45_000)
     assert h.state.pool("p").status == "offline"
     h.is_("expired", "a", "b")
+    h.hear("w")
     assert h.cycle() == []
     assert h.schedule(Dispatch("c", "w")) == BadAction("pool p is offline")
     h.report(pool("p"))

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from headgate.core import commands as c
@@ -7,7 +8,7 @@ from headgate.core.retention import Retention
 from headgate.core.verify import verify
 from headgate.engine.replay import EMPTY, JournalBroken, Tables, check_journal, differences, replay
 from headgate.engine.writer import Writer
-from headgate.ports import JournalRow
+from headgate.ports import EndRow, JournalRow
 from headgate.stores.memory import MemoryDisk, MemoryStore
 from headgate.testing import SeededChance, job
 from headgate.testing.walk import SMALL, RandomWalk
@@ -145,3 +146,17 @@ def test_a_result_that_is_not_the_committed_one_is_found() -> None:
     walk.disk.ends[seq] = walk.disk.ends[seq]._replace(result=b"3")
     with pytest.raises(JournalBroken, match="not the one that was committed"):
         replay(Tables(), walk.journal(), tables(walk.disk))
+
+
+def test_a_row_of_an_earlier_version_may_lack_fields_that_came_later() -> None:
+    rebuilt, stored = Tables(), Tables()
+    end = EndRow(1, "failed", 5, 1, None, None, None, None, None, None, msgspec.msgpack.encode(["c", "m", "", 3]), None)
+    rebuilt.ends[1] = end
+    for error, same in (
+        (["c", "m", ""], True),
+        (["c", "other", ""], False),
+        (["c", "m", "", 3, 4], False),
+        (None, False),
+    ):
+        stored.ends[1] = end._replace(error=None if error is None else msgspec.msgpack.encode(error))
+        assert (differences(rebuilt, stored) == []) is same, error

@@ -11,18 +11,23 @@ from typing import Any
 import pytest
 
 from headgate.core import commands as c
+from headgate.core.actions import Action, Wait
 from headgate.core.errors import JobNotFound
-from headgate.core.events import Failure
+from headgate.core.events import Event, Failure
+from headgate.core.ordering import FirstFit
+from headgate.core.state import State
 from headgate.core.states import JobState
 from headgate.core.verify import verify
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.errors import EngineStopped
 from headgate.engine.questions import CountJobs, GetJob, GetLeases
 from headgate.engine.shared import SharedEngine
+from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed
+from headgate.stores.memory import MemoryDisk
 from headgate.system import SystemClock
-from headgate.testing import job, worker
-from tests.engine.conftest import FaultyStore, MakeWriter, disk_full
+from headgate.testing import ManualClock, SeededChance, job, worker
+from tests.engine.conftest import OPEN, FaultyStore, MakeWriter, disk_full
 
 WITHIN = 20.0
 
@@ -212,3 +217,42 @@ def test_a_failed_commit_on_the_loop_is_told_and_mended(make_writer: MakeWriter,
             }
 
     asyncio.run(main())
+
+
+class Waiting(FirstFit):
+    """A policy that thinks elsewhere and always wants to wait."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def observe(self, events: list[Event], state: State) -> None:
+        """It keeps no picture."""
+
+    def disposed(self, scheduled: c.Scheduled, now: int) -> list[Any]:
+        return []
+
+    async def apropose(self, state: State, now: int) -> list[Action]:
+        self.asked += 1
+        return [Wait("not now")]
+
+
+def test_a_policy_that_waits_is_not_asked_again_until_something_happens(disk: MemoryDisk, clock: ManualClock) -> None:
+    policy = Waiting()
+
+    async def turns(number: int) -> None:
+        for _ in range(number):
+            await asyncio.sleep(0)  # one turn of the loop, no time
+
+    async def main() -> list[int]:
+        engine = AsyncEngine(Writer(FaultyStore(disk), policy, SeededChance(7), OPEN), clock, stopwatch=lambda: 0.0)
+        await engine.start()
+        asked = []
+        for name in ("a", "b"):
+            await engine.do(submit(name))
+            await turns(200)
+            asked.append(policy.asked)
+        await engine.stop()
+        return asked
+
+    first, second = asyncio.run(main())
+    assert (first, second) == (1, 2)

@@ -448,3 +448,17 @@ def test_metrics_and_logs_of_a_policy_are_kept(office: Office) -> None:
     office.cycle()
     assert "queue_seen" in office.policies.status().metrics
     assert any("saw" in text for decision in office.policies.decisions() for _, text in decision.logs)
+
+
+def test_a_policy_that_goes_on_waiting_is_recorded_once(office: Office) -> None:
+    office.do(c.RegisterWorker(worker("w")))
+    office.policies.deploy("lua", HOLD, **QUICK)
+    office.submit("a")
+    for _ in range(5):
+        office.cycle()
+        office.clock.advance(1_000)
+    assert [decision.actions[0]["reason"] for decision in office.policies.decisions()] == ["later"]
+    office.submit("b")
+    office.cycle()
+    assert len(office.policies.decisions()) == 2
+    assert office.policies.replay(office.policies.decisions()[-1].id).same

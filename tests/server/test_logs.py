@@ -79,3 +79,24 @@ def test_a_bug_is_logged_whole_and_refusals_by_name(
     refused = [entry for entry in entries(log) if entry["event"] == "refused"]
     assert [entry["code"] for entry in refused] == ["forbidden", "unauthorized"]
     assert world.token not in log.getvalue()
+
+
+def test_text_for_a_person_hides_secrets_too(log: io.StringIO) -> None:
+    configure_logs(log, "info", text=True)
+    secret = tokens.new_secret()
+    get_logger("headgate.x").info("worker-registered", worker="w-1", token=secret)
+    line = log.getvalue()
+    assert "worker-registered" in line
+    assert "worker=w-1" in line
+    assert secret not in line
+    assert "\x1b" not in line  # colours are for terminals
+
+
+def test_what_goes_wrong_with_jobs_and_workers_is_in_the_log(log: io.StringIO, make_world: MakeWorld) -> None:
+    world = make_world()
+    with world.client() as client:
+        client.post("/v2/workers", json={"id": "w-1", "pool": "default", "slots": 1})
+        submit(client, run={"kind": "external"}, deadline=0.001)
+        client.delete("/v2/workers/w-1")
+    said = {entry["event"]: entry for entry in entries(log)}
+    assert (said["worker-registered"]["worker"], said["worker-removed"]["worker"]) == ("w-1", "w-1")

@@ -271,7 +271,8 @@ def test_the_status_page_asks_for_a_token_and_then_shows_the_figures(world: Worl
         assert "Sign in" in first.text
         assert "Capacity" not in first.text
         form = {"token": world.token}
-        problem(browser.post("/login", data={"token": "x"}), 401, "unauthorized")
+        wrong = browser.post("/login", data={"token": "x"})
+        assert (wrong.status_code, "Sign in" in wrong.text) == (401, True)
         answer = browser.post("/login", data=form, headers={"Origin": world.url})
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"]

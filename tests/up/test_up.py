@@ -1,5 +1,6 @@
 """`headgate up` as a process: it starts soon, ends clean, and says in one line why it cannot start."""
 
+import json
 import os
 import signal
 import socket
@@ -163,3 +164,13 @@ def test_python_m_headgate_up_is_the_same_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "headgate", "up", "--help"], capture_output=True, text=True, check=True
     )
     assert "--no-auth" in done.stdout
+
+
+def test_the_log_is_written_as_the_configuration_says(tmp_path: Path) -> None:
+    flags = (*QUICK, "--workers", "1", "--set", "log.level=info", "--set", "log.format=json")
+    with house(tmp_path, *flags) as home:
+        until(lambda: home.ask("workers")["workers"])
+        lines = [json.loads(line) for line in home.said().splitlines() if line.startswith("{")]
+    registered = next(line for line in lines if line["event"] == "worker-registered")
+    assert (registered["worker"], registered["level"], registered["logger"]) == ("local-1", "info", "headgate.server")
+    assert set(home.facts) >= {"url", "pid"}

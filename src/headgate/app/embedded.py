@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headgate.app import shown
+from headgate import views
 from headgate.client.connection import JobInput
 from headgate.core import commands as c
 from headgate.core.errors import InvalidJob
@@ -37,7 +37,7 @@ class EmbeddedConnection:
 
     def job(self, job_id: str) -> JobOut:
         """A job as it stands."""
-        return shown.job_out(self.face.ask(q.GetJob(job_id)))
+        return views.job_out(self.face.ask(q.GetJob(job_id)))
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
@@ -68,11 +68,11 @@ class EmbeddedConnection:
         while len(page) == _PAGE:
             page = self.face.ask(q.GetHistory(job_id, page[-1].number, _PAGE))
             found += page
-        return [shown.event_out(entry) for entry in found]
+        return [views.event_out(entry) for entry in found]
 
     def explain(self, job_id: str) -> ExplainOut:
         """Why a job does not run."""
-        return shown.explain_out(self.face.ask(q.Explain(job_id)))
+        return views.explain_out(self.face.ask(q.Explain(job_id)))
 
     def logs(self, job_id: str) -> str:
         """What a job printed."""
@@ -82,12 +82,12 @@ class EmbeddedConnection:
 
     def status(self) -> StatusOut:
         """One look at everything."""
-        return shown.status_out(self.face.ask(q.GetStatus()))
+        return views.status_out(self.face.ask(q.GetStatus()))
 
     def claim(self, job_id: str, within: float) -> LeaseOut | None:
         """The lease of an external job, waiting for it if need be; none if there is none in time."""
         lease = self.face.wait_lease(WaitLease(job_id, within))
-        return None if lease is None else shown.lease_out(lease)
+        return None if lease is None else views.lease_out(lease)
 
     def start(self, lease: LeaseOut) -> None:
         """The holder begins."""
@@ -96,7 +96,7 @@ class EmbeddedConnection:
     def beat(self, lease: LeaseOut) -> BeatOut:
         """The holder is alive."""
         beat = self.face.do(c.Heartbeat(lease.lease_id, lease.token))
-        return BeatOut(beat.lease_id, beat.expires_at / 1000, shown.seconds(beat.let_go_by), beat.stale)
+        return views.beat_out(beat)
 
     def complete(self, lease: LeaseOut, result: bytes) -> None:
         """The work is done; `result` is JSON."""

@@ -7,15 +7,14 @@ from typing import TypeVar
 
 from headgate.core import commands as c
 from headgate.core.cluster import WorkerSpec
-from headgate.core.errors import InvalidInput
-from headgate.core.events import Failure
 from headgate.core.quantities import resources
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face
-from headgate.engine.working import Grant, LeaseWord, Work
+from headgate.engine.working import Grant, Work
 from headgate.ports import Clock, StoreError
 from headgate.wire.http import BeatOut, ErrorOut, WorkerIn
 from headgate.wire.stream import Word
+from headgate.wire.words import command_of
 from headgate.worker.assignment import Assignment
 from headgate.worker.link import LinkDown, Turn
 
@@ -50,7 +49,7 @@ class EmbeddedLink:
         within: float,
     ) -> Turn:
         """Say words and hear what is new."""
-        said = tuple(_command(word) for _, word in words)
+        said = tuple(command_of(word) for _, word in words)
         logs = tuple((word.lease_id, word.token, word.log) for _, word in words if word.log)
         asked = Work(self._worker_id, said, tuple(held), tuple(told), logs, wants, within)
         asked_at = self._clock.now()
@@ -93,23 +92,6 @@ def _reached(call: Callable[[], R]) -> R:
 def _beat_out(beat: c.Beat) -> BeatOut:
     let_go_by = None if beat.let_go_by is None else beat.let_go_by / 1000
     return BeatOut(beat.lease_id, beat.expires_at / 1000, let_go_by, beat.stale)
-
-
-def _command(word: Word) -> LeaseWord:
-    match word.verb:
-        case "start":
-            return c.Start(word.lease_id, word.token)
-        case "complete":
-            return c.Complete(word.lease_id, word.token, bytes(word.result))
-        case "release":
-            return c.Release(word.lease_id, word.token)
-        case "progress":
-            return c.Progress(word.lease_id, word.token, word.fraction, word.note)
-        case "fail":
-            error = word.error or ErrorOut("error")
-            failure = Failure(error.code, error.message, error.traceback)
-            return c.Fail(word.lease_id, word.token, failure, word.retry)
-    raise InvalidInput(f"{word.verb!r} is not a word on a lease", field="verb")
 
 
 def _assignment(grant: Grant, offset: int) -> Assignment:

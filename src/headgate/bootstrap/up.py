@@ -15,6 +15,7 @@ import uvloop
 from headgate.bootstrap import home
 from headgate.bootstrap.demo import submit_demo
 from headgate.bootstrap.family import Child, Ended
+from headgate.bootstrap.logs import start_logs
 from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
 from headgate.config import Config
@@ -26,6 +27,7 @@ _LEAVE = 3.0
 
 def run_up(config: Config, *, demo: bool = False, as_json: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
+    start_logs(config.log)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_up(config, demo=demo, as_json=as_json))
 
@@ -99,6 +101,7 @@ class _Up:
         workers = self._config.workers
         argv = [sys.executable, "-m", "headgate", "worker", "--id", name, "--parent", str(os.getpid())]
         argv += ["--slots", str(workers.slots), "--pool", workers.pool, "--drain", str(workers.grace / 1000)]
+        argv += ["--log-level", self._config.log.level, "--log-format", self._config.log.format]
         return [*argv, "--app", workers.app] if workers.app else argv
 
     def _child_ended(self, ended: Ended) -> None:

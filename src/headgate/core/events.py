@@ -28,6 +28,8 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
     code: str
     message: str = ""
     traceback: str = ""
+    exit_status: int | None = None
+    """Of a command, as a shell gives it: 128 and the number of the signal, if one killed it."""
 
 
 # -- jobs ---------------------------------------------------------------------------------------------------------

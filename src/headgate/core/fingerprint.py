@@ -6,6 +6,7 @@ import hashlib
 
 import msgspec
 
+from headgate.core.events import Failure
 from headgate.core.job import JobSpec
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -19,11 +20,11 @@ def digest(content: bytes) -> bytes:
     return content if len(content) < _SIZE else hashlib.blake2b(content, digest_size=_SIZE).digest()
 
 
-def fingerprint(value: msgspec.Struct) -> bytes:
-    """Bytes that are equal exactly where the values are."""
-    return _encode(value)
+def said_of(failure: Failure) -> bytes:
+    """The fingerprint of a failure; without an exit status it is what it was before there were any."""
+    return _encode((failure.code, failure.message, failure.traceback) if failure.exit_status is None else failure)
 
 
 def spec_digest(spec: JobSpec) -> bytes:
     """The fingerprint of a specification, for idempotency keys."""
-    return digest(fingerprint(spec))
+    return digest(_encode(spec))

@@ -247,7 +247,7 @@ class AsyncEngine:
             self.rounds.problem = str(error)
         finally:
             self._planning = None
-            self._nudge.set()
+            self._schedule()  # what came meanwhile may want a plan of its own
 
     def _rebuilt_since(self, state: State) -> bool:
         return self.writer.stopped is not None or self.writer.state is not state

@@ -19,7 +19,7 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.cluster import WorkerSpec
-from headgate.core.events import Event, LeaseExpired
+from headgate.core.events import Event
 from headgate.core.lease import Lease
 from headgate.core.retention import Retention
 from headgate.core.state import State
@@ -34,11 +34,10 @@ from headgate.engine.working import (
     Work,
     Worked,
     external_lease,
+    hello_of,
     log_row,
     news,
-    parked_worker,
     refusal,
-    silent_holder,
 )
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, Compacted, Gone, StoreError
@@ -77,12 +76,9 @@ class SharedEngine:
         self._changed = threading.Condition(self._turn)
         self._leading = allocate_lock()
         self._queue: deque[_Waiting[Any]] = deque()
-        self._speakers: set[str] = set()
-        """Workers that speak through `work`, and so can be heard to fall silent and to speak again."""
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
-        writer.observers.append(self._park_silent)
 
     @property
     def problem(self) -> str | None:
@@ -188,37 +184,28 @@ class SharedEngine:
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
-        self._speakers.add(asked.worker_id)
-        if asked.logs or self._parked(asked) is not None:
+        if asked.logs or self._unheard(asked) is not None:
             self._hear(asked)
         replies = self.do_all(asked.words)
         refused = tuple(refusal(place, r) for place, r in enumerate(replies) if isinstance(r, Exception))
         with self._turn:
             found = self._news(asked)
             if asked.within > 0 and not (refused or found.news):
-                self._changed.wait_for(lambda: self._parked(asked) or self._news(asked).news, asked.within)
+                self._changed.wait_for(lambda: self._unheard(asked) or self._news(asked).news, asked.within)
                 found = self._news(asked)
         return msgspec.structs.replace(found, refused=refused) if refused else found
 
     def _hear(self, asked: Work) -> None:
-        """A worker that speaks is no longer parked; its output comes before the word that ends the lease."""
+        """A worker that speaks is there again; its output comes before the word that ends the lease."""
         with self._turn:
             self._keep_output(asked)
-            parked = self._parked(asked)
-            if parked is not None:
-                self._register(parked, pull=False)
+            hello = self._unheard(asked)
+            if hello is not None:
+                self.writer.accept(hello, self.clock.now(), lambda _: None)
             self._drain()
 
-    def _parked(self, asked: Work) -> WorkerSpec | None:
-        return None if self.writer.stopped is not None else parked_worker(self.writer.state, asked)
-
-    def _park_silent(self, events: list[Event], state: State) -> None:
-        """A worker that let a lease run out in silence is given nothing until it speaks: it may be dead."""
-        for event in events:
-            if type(event) is LeaseExpired:
-                spec = silent_holder(state, event)
-                if spec is not None and spec.id in self._speakers:
-                    self._register(spec, pull=True)
+    def _unheard(self, asked: Work) -> c.Command[Any] | None:
+        return None if self.writer.stopped is not None else hello_of(self.writer.state, asked)
 
     def hung_up(self, worker_id: str) -> None:
         """A connection of a worker has ended: it is given nothing until it speaks again."""

@@ -6,12 +6,12 @@ pays for one. Everything can be sent again: words are fenced, and news is the di
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from headgate.core import commands as c
-from headgate.core.cluster import WorkerSpec
 from headgate.core.errors import HeadgateError, WorkerNotFound
-from headgate.core.events import LeaseExpired
 from headgate.core.job import JobSpec
 from headgate.core.lease import Lease
 from headgate.core.state import State
@@ -110,20 +110,14 @@ def _grant(state: State, lease_id: str) -> Grant:
     return Grant(lease, state.jobs[lease.job_id].spec())
 
 
-def silent_holder(state: State, expired: LeaseExpired) -> WorkerSpec | None:
-    """The worker that let a lease run out, if it missed its heartbeats: they are due at a third of the time."""
-    job = state.jobs.get(expired.job_id)
-    worker_id = job.settled.worker_id if job is not None and job.settled is not None else None
-    worker = state.workers.get(worker_id) if worker_id is not None else None
-    if worker is None or worker.status != "ready" or worker.spec.pull:
-        return None
-    return worker.spec if 2 * (expired.at - worker.last_seen) >= state.settings.lease_ttl else None
-
-
-def parked_worker(state: State, asked: Work) -> WorkerSpec | None:
-    """The worker that speaks, if it was parked for its silence."""
+def hello_of(state: State, asked: Work) -> c.Command[Any] | None:
+    """What brings a worker that speaks back, if it hung up or was thought gone."""
     worker = state.workers.get(asked.worker_id)
-    return worker.spec if worker is not None and worker.spec.pull and worker.status == "ready" else None
+    if worker is not None and worker.status == "offline":
+        return c.WorkerBeat(worker.id)
+    if worker is not None and worker.status == "ready" and worker.spec.pull:
+        return c.RegisterWorker(msgspec.structs.replace(worker.spec, pull=False))
+    return None
 
 
 def refusal(word: int, error: Exception) -> Refusal:

@@ -78,6 +78,8 @@ class _Asking(msgspec.Struct):
     question: Question
     frame: bytes
     key: bool
+    quiet: bool
+    """Nothing but time has passed since the question before."""
 
 
 class _Asked(msgspec.Struct):
@@ -115,6 +117,8 @@ class PolicyEngine:
         self._asked: _Asked | None = None
         self._in_a_row = 0
         self._starving_since: int | None = None
+        self._waits_as: list[Any] | None = None
+        """The last answer that was kept, if it was to wait."""
         self._staged: dict[str, PolicyHost] = {}
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -203,7 +207,8 @@ class PolicyEngine:
         local = datetime.fromtimestamp(now / 1000, self._zone)
         number = int(decision_id.rpartition("-")[2])
         limits = (self.settings.max_answers, self.settings.budget_ms)
-        return host, _Asking(decision_id, Question(now, number, *limits, local.hour, local.weekday()), frame, key)
+        question = Question(now, number, *limits, local.hour, local.weekday())
+        return host, _Asking(decision_id, question, frame, key, quiet=not key and len(told) == 1)
 
     def _heard(self, asking: _Asking, verdict: Verdict, shadow: Verdict | None) -> list[core.Action]:
         self._count(verdict)
@@ -240,7 +245,7 @@ class PolicyEngine:
             self.refusals += len(scheduled.refused)
             wishes: list[Note | Command[Any]] = []
             tripped = self._trips(asked, scheduled, now)
-            if self.settings.record or tripped is not None:
+            if tripped is not None or (self.settings.record and not self._says_the_same(asked)):
                 kept = record(
                     asked.asking.id,
                     now,
@@ -256,6 +261,15 @@ class PolicyEngine:
             if tripped is not None:
                 wishes.append(trip(self._pointer_body(), tripped))
             return wishes
+
+    def _says_the_same(self, asked: _Asked) -> bool:
+        """Whether a policy goes on waiting for the reason it gave: once is enough for the log, not every second."""
+        verdict = asked.verdict
+        waits = verdict.failure is None and all(isinstance(action, answers.Wait) for action in verdict.actions)
+        said = verdict.answer.actions if waits and asked.shadow is None else None
+        same = asked.asking.quiet and said is not None and said == self._waits_as
+        self._waits_as = said
+        return same
 
     def _pointer_body(self) -> bytes | None:
         return None if self._state is None else self._state.documents.get((POINTER, "pointer"))

@@ -184,11 +184,16 @@ def history_of(decisions: Sequence[Decision], decision_id: str) -> list[Decision
     return list(decisions[start : place + 1])
 
 
+_PATIENCE = 5_000
+"""Milliseconds for an answer. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
+
+
 class Replayer:
     """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
     def __init__(self, lua: str | None, settings: HostSettings | None = None) -> None:
-        self._host = PolicyHost(settings or HostSettings())
+        patient = msgspec.structs.replace(settings or HostSettings(), limit_ms=_PATIENCE, platform_limit_ms=_PATIENCE)
+        self._host = PolicyHost(patient)
         self._host.start()
         if lua is not None:
             self._host.load(lua, "replay")

@@ -12,7 +12,20 @@ from headgate.core.errors import HeadgateError
 from headgate.engine.aio import AsyncEngine
 from headgate.policy.managing import Policies
 from headgate.ports import Ids
-from headgate.server import admin, cluster, feed, jobs, leases, pages, policies, status, stream, tokens, workers
+from headgate.server import (
+    admin,
+    api_page,
+    cluster,
+    feed,
+    jobs,
+    leases,
+    pages,
+    policies,
+    status,
+    stream,
+    tokens,
+    workers,
+)
 from headgate.server.audit import Entry
 from headgate.server.gate import presented
 from headgate.server.intake import Receive
@@ -22,11 +35,12 @@ from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.sockets import Send, Socket
+from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
 ROUTES = [
     route
-    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages)
+    for subject in (jobs, leases, workers, cluster, status, policies, admin, feed, stream, pages, api_page)
     for route in subject.routes.all
 ]
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +55,7 @@ class App:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.table = Table(ROUTES)
-        service.description = describe(ROUTES, status.VERSION)
+        service.description = describe(ROUTES, running_version())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Speak ASGI."""

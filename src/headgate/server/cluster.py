@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.cluster import Gpu, ModelSpec, PoolReport
 from headgate.core.errors import TenantNotFound
 from headgate.core.job_input import LIMITS, text
 from headgate.core.quantities import amount, resources
 from headgate.core.tenants import Tenant, TenantSpec
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w

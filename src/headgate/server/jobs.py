@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core import quantities
 from headgate.core.errors import IllegalTransition, InvalidInput, InvalidJob, JobNotFound
@@ -17,7 +18,7 @@ from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
 from headgate.engine.questions import FindEvents, FindJobs, GetHistory, GetJob, JobInfo, ended
 from headgate.ports import JobQuery
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.records import read_after
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service

@@ -8,21 +8,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.actions import AnyReason, BusyGate, Stagger
 from headgate.core.check import no_units
 from headgate.core.errors import Conflict, HeadgateError, JobNotFound
-from headgate.core.events import Failure
 from headgate.core.explain import explain
 from headgate.core.lease import Lease
 from headgate.core.states import TERMINAL, JobState
 from headgate.engine.questions import GetJob
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.problems import ClientGone, Forbidden
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.server.wording import Said, Wording
 from headgate.wire import http as w
+from headgate.wire.words import failure_of
 
 routes = Routes()
 H = TypeVar("H")
@@ -222,9 +223,7 @@ async def complete(service: Service, call: Call) -> Reply:
 async def fail(service: Service, call: Call) -> Reply:
     """The work failed; another attempt follows where the job allows one."""
     given = strict.read_as(call.body, w.FailIn)
-    error = given.error
-    failure = Failure(error.code, error.message, error.traceback)
-    await _say(service, call, Said(c.Fail(call["id"], given.token, failure, given.retry), given.log))
+    await _say(service, call, Said(c.Fail(call["id"], given.token, failure_of(given.error), given.retry), given.log))
     return Reply(w.SettledOut(call["id"], "fail"))
 
 

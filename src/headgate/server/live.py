@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from headgate import views
 from headgate.core import events as e
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.questions import FindJobs, GetStatus, answer
 from headgate.engine.rows import JOB_FIELD
 from headgate.policy.managing import Policies
 from headgate.ports import JobQuery
-from headgate.server import views
 from headgate.server.settings import ServerSettings
 from headgate.server.tokens import Caller
 from headgate.wire.stream import Deltas, Snapshot

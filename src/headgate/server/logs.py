@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, of our own events and of the libraries below us; never a secret.
+"""Structured logs: one JSON object a line (or text for a person), our own and the libraries' below us; never a secret.
 
 Until `configure_logs` is called, warnings and worse go where the standard library puts them, and nothing else does.
 """
@@ -47,9 +47,10 @@ def get_logger(name: str) -> Any:
     return structlog.wrap_logger(logging.getLogger(name), processors, structlog.stdlib.BoundLogger)
 
 
-def configure_logs(stream: TextIO, level: str = "info") -> None:
+def configure_logs(stream: TextIO, level: str = "info", *, text: bool = False) -> None:
     """Write the logs of this process to a stream, our own and those of the libraries alike."""
-    last: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    written = structlog.dev.ConsoleRenderer(colors=stream.isatty()) if text else structlog.processors.JSONRenderer()
+    last: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, written]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=last))
     root = logging.getLogger()

@@ -13,6 +13,7 @@ from headgate.engine.questions import Question, answer
 from headgate.policy.managing import Policies
 from headgate.ports import Ids
 from headgate.server.audit import Audit
+from headgate.server.chronicle import Chronicle
 from headgate.server.deliveries import Deliveries
 from headgate.server.gate import Gate
 from headgate.server.intake import Intake
@@ -47,7 +48,7 @@ class Service:
         self.description: dict[str, Any] = {}
         """What the API can do, as OpenAPI."""
         self._policies = policies
-        self._watching = Watching(engine, (self.deliveries, self.metrics, self.live))
+        self._watching = Watching(engine, (self.deliveries, self.metrics, self.live, Chronicle(self.log)))
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headgate-reader")
         self._started = False
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import msgspec
 
+from headgate import views
 from headgate.engine.questions import GetStatus, Status, answer
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.metrics import MEDIA
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
 
 routes = Routes()
-VERSION = version("headgate")
 
 
 def look(service: Service) -> Status:
@@ -24,20 +22,7 @@ def look(service: Service) -> Status:
 
 def status_out(service: Service) -> w.StatusOut:
     """One look at everything, also while the engine does not serve."""
-    found = look(service)
-    problem = trouble(service)
-    return w.StatusOut(
-        VERSION,
-        found.now / 1000,
-        found.epoch,
-        problem is None,
-        views.capacity_out(found),
-        found.states,
-        found.ready_by_class,
-        found.workers,
-        service.live.policy(),
-        [*found.degraded, *_policy_trouble(service), *([] if problem is None else [problem])],
-    )
+    return views.status_out(look(service), service.live.policy(), trouble(service), _policy_trouble(service))
 
 
 def trouble(service: Service) -> str | None:

@@ -7,17 +7,19 @@ from typing import Any
 
 import msgspec
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError, InvalidInput
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.deliveries import Outbox
 from headgate.server.problems import ClientGone, problem_of
 from headgate.server.routing import Routes, Urgency
 from headgate.server.service import Service
 from headgate.server.sockets import Socket
-from headgate.server.wording import Said, Wording, command_of
+from headgate.server.wording import Said, Wording
 from headgate.wire import stream as m
 from headgate.wire.http import JobOut, LeaseOut, Problem
+from headgate.wire.words import command_of
 
 routes = Routes()
 MOST_AT_ONCE = 1_000

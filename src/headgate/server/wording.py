@@ -7,15 +7,9 @@ from typing import Any
 
 import msgspec
 
-from headgate.core import commands as c
-from headgate.core.errors import InvalidInput
-from headgate.core.events import Failure
-from headgate.core.job_input import unknown
 from headgate.engine.aio import AsyncEngine
-from headgate.wire.stream import Word
 
 LOG = "log"
-VERBS = ("start", "complete", "fail", "release", "progress")
 _CUT = "\n[cut]\n"
 
 
@@ -49,23 +43,3 @@ class Wording:
             if len(data) > self._max_log:
                 data = data[: self._max_log] + _CUT.encode()
             self._engine.record(LOG, lease.job_id, data)
-
-
-def command_of(word: Word) -> c.Command[Any]:
-    """A word of the stream as a command."""
-    match word.verb:
-        case "start":
-            return c.Start(word.lease_id, word.token)
-        case "complete":
-            return c.Complete(word.lease_id, word.token, bytes(word.result))
-        case "fail":
-            if word.error is None:
-                raise InvalidInput("is missing", field="error")
-            error = word.error
-            failure = Failure(error.code, error.message, error.traceback)
-            return c.Fail(word.lease_id, word.token, failure, word.retry)
-        case "release":
-            return c.Release(word.lease_id, word.token)
-        case "progress":
-            return c.Progress(word.lease_id, word.token, word.fraction, word.note)
-    raise InvalidInput(unknown(word.verb, VERBS, "verb"), field="verb")

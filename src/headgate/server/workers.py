@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from headgate import views
 from headgate.core import commands as c
 from headgate.core.cluster import WorkerSpec
 from headgate.core.job_input import LIMITS, pairs, text
 from headgate.core.quantities import resources
-from headgate.server import strict, views
+from headgate.server import strict
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w

@@ -212,6 +212,10 @@ class Harness:
         for spec in specs:
             self.tell(c.RegisterWorker(spec))
 
+    def hear(self, worker_id: str) -> None:
+        """A sign of life of a worker."""
+        self.tell(c.WorkerBeat(worker_id))
+
     def kill(self, worker_id: str) -> None:
         """The worker is found broken; what it held is lost."""
         self.tell(c.FailWorker(worker_id))

@@ -49,6 +49,7 @@ class ErrorOut(Out, frozen=True):
     code: str
     message: str = ""
     traceback: str = ""
+    exit_status: int | None = None
 
 
 class JobOut(Out, frozen=True):

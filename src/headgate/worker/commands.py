@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 
-from headgate.core.errors import HeadgateError
 from headgate.core.job import CommandRun
 from headgate.ports import Clock
 from headgate.worker.assignment import Assignment
@@ -16,18 +15,14 @@ from headgate.worker.cradle import Launch, complaint
 from headgate.worker.limits import Limiter
 from headgate.worker.nursery import Nursery
 from headgate.worker.output import Output
-from headgate.worker.processes import Watched, kill_group, say_status
+from headgate.worker.processes import ProcessFailed, Watched, kill_group, say_status
 
 SECRETS = ("HEADGATE_TOKEN",)
 """Variables of the worker that its jobs do not get."""
 
 
-class CommandFailed(HeadgateError):
+class CommandFailed(ProcessFailed):
     """The command did not succeed."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.failure_code = code
 
 
 class Commands:

@@ -118,7 +118,7 @@ def failure(error: BaseException) -> tuple[ErrorOut, bool]:
     trace = "".join(traceback.format_exception(error))
     cut = trace if len(trace) <= _LONGEST_TRACE else trace[-_LONGEST_TRACE:]
     if (plain := getattr(error, "failure_code", None)) is not None:  # a process or a call: no trace of ours helps
-        return ErrorOut(plain, str(error)[:2_000]), True
+        return ErrorOut(plain, str(error)[:2_000], exit_status=getattr(error, "exit_status", None)), True
     code = error.code if isinstance(error, HeadgateError) else type(error).__name__
     lasting = isinstance(error, GiveUp | HandlerNotFound) or (
         isinstance(error, InvalidInput) and error.field == "result"

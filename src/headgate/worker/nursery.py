@@ -19,15 +19,11 @@ from headgate.worker.context import JobContext
 from headgate.worker.cradle import Launch, Order, Reply, complaint
 from headgate.worker.frames import Said, receive_said, send
 from headgate.worker.output import Output
-from headgate.worker.processes import Watched, kill_group, say_status
+from headgate.worker.processes import ProcessFailed, Watched, kill_group, say_status
 
 
-class ProcessLost(HeadgateError):
+class ProcessLost(ProcessFailed):
     """The process of the job went away before it had an answer."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.failure_code = code
 
 
 class HandlerFailed(HeadgateError):

@@ -7,11 +7,21 @@ import os
 import select
 import signal
 
+from headgate.core.errors import HeadgateError
 from headgate.ports import Clock
 from headgate.worker.context import JobContext
 from headgate.worker.output import Output
 
 _CHUNK = 1 << 16
+
+
+class ProcessFailed(HeadgateError):
+    """A process of a job did not end well."""
+
+    def __init__(self, code: str, message: str, exit_status: int | None = None) -> None:
+        super().__init__(message)
+        self.failure_code = code
+        self.exit_status = exit_status
 
 
 class Watched:
@@ -93,11 +103,11 @@ def kill_group(pid: int, how: signal.Signals) -> None:
         os.killpg(pid, how)
 
 
-def say_status(status: int) -> tuple[str, str]:
-    """How a process ended: a code and words."""
+def say_status(status: int) -> tuple[str, str, int]:
+    """How a process ended: a code, words, and the number that a shell would give."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
-        return "killed", f"killed by {name}"
+        return "killed", f"killed by {name}", 128 + number
     code = os.waitstatus_to_exitcode(status)
-    return "exit_status", f"exited with status {code}"
+    return "exit_status", f"exited with status {code}", code

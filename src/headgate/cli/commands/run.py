@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-import signal
 import sys
 from typing import Any
 
@@ -20,8 +18,6 @@ headgate run -- make all                      exits with the code of make
 headgate run -p high -u 10 -- ./heavy.sh | tee heavy.log
 headgate run --quiet -- true && echo fine
 """
-_STATUS = re.compile(r"exited with status (\d+)")
-_SIGNAL = re.compile(r"killed by (SIG[A-Z0-9]+)")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -86,12 +82,8 @@ def exit_code(job: dict[str, Any]) -> int:
     if job["state"] == "completed":
         return DONE
     error = job.get("error") or {}
-    message = str(error.get("message", ""))
-    if found := _STATUS.search(message):
-        return int(found[1]) or FAILED
-    if found := _SIGNAL.search(message):
-        number = getattr(signal, found[1], None)
-        return NOT_RUN if number is None else 128 + int(number)
+    if error.get("exit_status"):
+        return int(error["exit_status"])
     if error.get("code") in ("timeout", "timed_out"):
         return TIMED_OUT
     is_function = (job.get("run") or {}).get("kind") != "command"

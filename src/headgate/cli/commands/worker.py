@@ -15,6 +15,8 @@ headgate worker                                  for the server started in this 
 headgate worker --url https://headgate.example --slots 8 --pool gpu -r memory=64GB -l zone=a
 headgate worker --app shop.jobs:app              knows the Python jobs of that app
 """
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("auto", "text", "json")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type", action="append", metavar="TYPE", help="take only jobs of this type; may be repeated")
     parser.add_argument("--app", metavar="MODULE:APP", help="the app whose Python jobs it knows")
     parser.add_argument("--drain", type=float, default=30.0, metavar="S", help="seconds that jobs may take on leaving")
+    parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="what it logs (default warning)")
+    parser.add_argument("--log-format", default="auto", choices=_FORMATS, help="default auto: text on a terminal")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     server_options(parser)
     parser.set_defaults(run=_worker)
@@ -39,7 +43,11 @@ def _worker(arguments: argparse.Namespace) -> int:
         return DONE
     url, token = connect_to(arguments)
 
+    from headgate.bootstrap.logs import start_logs
     from headgate.cli.working import Wanted, work
+    from headgate.config.schema import LogPart
+
+    start_logs(LogPart(arguments.log_level, arguments.log_format))
 
     wanted = Wanted(
         id=arguments.id,

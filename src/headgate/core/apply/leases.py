@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.core import events as e
 from headgate.core.apply.jobs import finish, line_up
 from headgate.core.apply.ledgers import end_lease, hold, settle
-from headgate.core.fingerprint import digest, fingerprint
+from headgate.core.fingerprint import digest, said_of
 from headgate.core.lease import Lease, number_of
 from headgate.core.state import Job, State
 from headgate.core.states import Trigger
@@ -86,7 +86,7 @@ def job_completed(state: State, event: e.JobCompleted) -> None:
 def attempt_failed(state: State, event: e.AttemptFailed) -> None:
     job, lease = state.jobs[event.job_id], state.leases[event.lease_id]
     end_lease(state, job, lease, event.at)
-    settle(state, job, lease, "fail", digest(fingerprint(event.failure)))
+    settle(state, job, lease, "fail", digest(said_of(event.failure)))
     _again_or_end(state, job, event.retry_at, Trigger.FAIL, event.at)
 
 

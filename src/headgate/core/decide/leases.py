@@ -9,7 +9,7 @@ from headgate.core import events as e
 from headgate.core.decide.jobs import fail_dependents, unlock_dependents
 from headgate.core.decide.turn import Turn
 from headgate.core.errors import InvalidInput, OutcomeConflict, StaleLease, WorkerBusy
-from headgate.core.fingerprint import digest, fingerprint
+from headgate.core.fingerprint import digest, said_of
 from headgate.core.job_input import json_bytes
 from headgate.core.lease import Lease, check_token
 from headgate.core.state import Job, State
@@ -94,7 +94,7 @@ def complete(turn: Turn, command: c.Complete) -> None:
 
 def fail(turn: Turn, command: c.Fail) -> None:
     """The work failed; another attempt follows where the job allows one."""
-    content = fingerprint(typed(command.failure, "failure"))
+    content = said_of(typed(command.failure, "failure"))
     lease = _live_or_settled(turn.state, command.lease_id, command.token, "fail", content)
     if lease is None:
         return
@@ -120,6 +120,16 @@ def expire(turn: Turn, lease: Lease) -> None:
     turn.emit(e.LeaseExpired(turn.now, job.id, lease.id, retry_at))
     if retry_at is None:
         fail_dependents(turn, job.id, children)
+    _doubt_holder(turn, lease)
+
+
+def _doubt_holder(turn: Turn, lease: Lease) -> None:
+    """A worker that missed heartbeats, due at a third of the time, gets nothing until it is heard: it may be frozen."""
+    worker = turn.state.workers.get(lease.worker_id) if lease.worker_id is not None else None
+    if worker is None or worker.status != "ready" or worker.spec.pull:
+        return
+    if 2 * (turn.now - worker.last_seen) >= lease.ttl:
+        turn.emit(e.WorkerChanged(turn.now, worker.id, "offline", "a lease ran out while it was silent"))
 
 
 def next_attempt(turn: Turn, job: Job, lease: Lease, outcome: str) -> int | None:

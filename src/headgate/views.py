@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -53,7 +55,7 @@ def job_out(info: JobInfo) -> w.JobOut:
         worker_id=info.worker_id,
         lease_id=info.lease_id,
         result=_NULL if info.result is None else msgspec.Raw(info.result),
-        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback),
+        error=None if error is None else w.ErrorOut(error.code, error.message, error.traceback, error.exit_status),
         **_kind(kind),
     )
 
@@ -268,3 +270,27 @@ def capacity_out(status: Status) -> w.CapacityOut:
 def workers_of(state: State, pool_id: str) -> list[str]:
     """The workers of a pool."""
     return [worker.id for worker in state.workers.values() if worker.spec.pool == pool_id]
+
+
+@cache
+def running_version() -> str:
+    """The version of the package that runs."""
+    return version("headgate")
+
+
+def status_out(
+    status: Status, policy: dict[str, Any] | None = None, problem: str | None = None, notes: Sequence[str] = ()
+) -> w.StatusOut:
+    """One look at everything; a problem is what keeps the engine from committing, a note what else is degraded."""
+    return w.StatusOut(
+        running_version(),
+        status.now / 1000,
+        status.epoch,
+        problem is None,
+        capacity_out(status),
+        status.states,
+        status.ready_by_class,
+        status.workers,
+        policy or {},
+        [*status.degraded, *notes, *([] if problem is None else [problem])],
+    )
