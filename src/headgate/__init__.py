@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from headgate.client.handles import AsyncJobHandle, JobHandle
     from headgate.core.errors import HeadgateError, InvalidJob, JobNotFound, QueueFull, QuotaExceeded
+    from headgate.core.retention import Retention
     from headgate.core.settings import Settings
     from headgate.worker.context import GiveUp, JobStopped, current_job
 
@@ -42,6 +43,7 @@ _HOMES = {
     "QueueFull": "core.errors",
     "QuotaExceeded": "core.errors",
     "ResultTimeout": "client.errors",
+    "Retention": "core.retention",
     "Settings": "core.settings",
     "current_job": "worker.context",
     "default_app": "app.default",
@@ -68,6 +70,7 @@ __all__ = [
     "QueueFull",
     "QuotaExceeded",
     "ResultTimeout",
+    "Retention",
     "Settings",
     "current_job",
     "default_app",

@@ -79,6 +79,10 @@ RESTORE_LEAP = 1_000
 so many epochs ago belong to the time before the restore: they are void."""
 
 
+Key = tuple[str, str]
+"""A tenant and one of its idempotency keys."""
+
+
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +195,22 @@ class JournalRow(NamedTuple):
     events: bytes
 
 
+class Gone(msgspec.Struct):
+    """What is deleted for its age. Whoever fills it in has seen to it that nobody needs it any more."""
+
+    jobs: list[int] = []
+    """Ended jobs with their ends and their histories, by submission number."""
+    histories: list[int] = []
+    """The events of jobs that stay."""
+    journal: list[int] = []
+    """Entries, by commit number: always the oldest, since a journal with a hole cannot be replayed."""
+    records: list[tuple[str, int, int]] = []
+    """By kind, time and number."""
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.histories or self.journal or self.records)
+
+
 class Batch(msgspec.Struct):
     """One commit. Lists may be empty; rows with the same key replace what was there."""
 
@@ -216,6 +236,8 @@ class Batch(msgspec.Struct):
     events: list[EventRow] = []
     indexed: int | None = None
     """The journal up to this number has been turned into event rows."""
+    gone: Gone | None = None
+    """Deleted after all else in the batch was put."""
 
 
 class Mark(NamedTuple):
@@ -253,6 +275,17 @@ class EndedJob(NamedTuple):
     end: EndRow
 
 
+class OldEnd(NamedTuple):
+    """A job that ended long ago, as far as its deletion has to know it."""
+
+    ended_at: int
+    seq: int
+    id: str
+    keyed: bool
+    history: bool
+    """Whether it still has events."""
+
+
 # -- questions ----------------------------------------------------------------------------------------------------
 
 
@@ -287,23 +320,13 @@ class JobView(NamedTuple):
     end: EndRow | None
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """What `compact` may delete: everything of a kind older than its age; none keeps it for ever."""
-
-    jobs: int | None = None
-    """Ended jobs with their results and events, by the time they ended."""
-    journal: int | None = None
-    """Journal entries that have been indexed, by their time."""
-    records: dict[str, int] = {}
-    """By kind of record."""
-
-
 class Compacted(NamedTuple):
-    """What `compact` deleted."""
+    """How much was deleted for its age."""
 
-    jobs: int
-    journal: int
-    records: int
+    jobs: int = 0
+    histories: int = 0
+    journal: int = 0
+    records: int = 0
 
 
 class Store(Protocol):
@@ -363,8 +386,8 @@ class Store(Protocol):
         """The states of those jobs that exist."""
         ...
 
-    def find_key(self, tenant: str, key: str) -> JobRow | None:
-        """The job that was submitted with an idempotency key."""
+    def find_keys(self, keys: Iterable[Key]) -> dict[Key, JobRow]:
+        """The last job that was submitted with each of these idempotency keys, where there is one."""
         ...
 
     def counts(self) -> dict[tuple[JobState, int], int]:
@@ -379,6 +402,10 @@ class Store(Protocol):
         """The journal after a commit number, oldest first."""
         ...
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        """Entries of the journal from `since` to before `until`, after a commit number, in order of their commits."""
+        ...
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
@@ -387,8 +414,23 @@ class Store(Protocol):
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 
-    def compact(self, now: int, retention: Retention) -> Compacted:
-        """Delete what is older than its age. Only the owner may."""
+    def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
+        """Jobs that ended before a time, oldest end first, after a place given as time and submission number."""
+        ...
+
+    def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
+        """Commit numbers from the front of the journal, up to the first entry that is younger or not yet indexed."""
+        ...
+
+    def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
+        """Times and numbers of a log's entries before a time, oldest first."""
+        ...
+
+    def shrink(self, spare: float) -> bool:
+        """Give some of the room of deleted rows back, a bounded step, between batches; true while there is more.
+
+        Up to `spare` of the whole is kept for new rows.
+        """
         ...
 
     def backup(self, target: str) -> None:

@@ -18,7 +18,7 @@ from headgate.core.lease import Lease
 from headgate.core.predict import Accuracy, Estimate
 from headgate.core.state import Job, State
 from headgate.core.tenants import Tenant
-from headgate.engine.questions import HistoryEntry, JobInfo, Status
+from headgate.engine.questions import EventEntry, HistoryEntry, JobInfo, Status
 from headgate.wire import http as w
 
 _FIELDS = {str(kind.__struct_config__.tag): kind.__struct_fields__ for kind in EVENT_TYPES}
@@ -160,9 +160,22 @@ def beat_out(beat: Beat) -> w.BeatOut:
 
 def event_out(entry: HistoryEntry) -> w.EventOut:
     """One event of a job; the journal keeps it as a list."""
+    return w.EventOut(entry.number, entry.at / 1000, entry.type, _shown(entry, _NOT_SHOWN))
+
+
+def any_event_out(entry: EventEntry) -> w.EventOut:
+    """One event of whatever; of documents, which may hold secrets, only the name is shown."""
+    if entry.job_id is not None:
+        return w.EventOut(entry.number, entry.at / 1000, entry.type, _shown(entry, _NOT_SHOWN), entry.job_id)
+    plain = {
+        name: value for name, value in _shown(entry, ("at", "body")).items() if isinstance(value, str | int | float)
+    }
+    return w.EventOut(entry.number, entry.at / 1000, entry.type, plain)
+
+
+def _shown(entry: HistoryEntry | EventEntry, hidden: tuple[str, ...]) -> dict[str, Any]:
     data = dict(zip(_FIELDS.get(entry.type, ()), entry.body[1:], strict=False))
-    shown = {name: _text(value) for name, value in data.items() if name not in _NOT_SHOWN and value not in (None, b"")}
-    return w.EventOut(entry.number, entry.at / 1000, entry.type, shown)
+    return {name: _text(value) for name, value in data.items() if name not in hidden and value not in (None, b"")}
 
 
 def _text(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from headgate.bootstrap.engine import start_engine
+from headgate.bootstrap.engine import open_engine, start_engine
 from headgate.cli.exits import MEANINGS, UNAVAILABLE
 from headgate.core import commands as c
 from headgate.core.errors import OutcomeConflict, StaleLease
@@ -99,7 +99,7 @@ def test_a_damaged_page_is_a_problem_in_one_line(path: Path) -> None:
 
 
 def test_a_journal_that_was_cut_short_by_its_age_is_noted(path: Path) -> None:
-    assert headgate_db("compact", path, "--journal", "0s").returncode == 0
+    assert headgate_db("compact", path, "--events", "0s").returncode == 0
     engine = start_engine(SqliteStore(path), SETTINGS)
     engine.do(c.Submit((c.NewJob("more", job("job")),)))
     engine.stop()
@@ -124,7 +124,7 @@ def test_a_restored_database_refuses_what_the_original_s_workers_say(path: Path,
 
 
 def test_compacting_says_how_much_went_and_keeps_live_jobs(path: Path) -> None:
-    code, gone = in_json("compact", path, "--jobs", "0s", "--journal", "0s", "--records", "load=7d")
+    code, gone = in_json("compact", path, "--jobs", "0s", "--events", "0s", "--load", "7d")
     assert (code, gone["jobs"], gone["ok"]) == (0, 1, True)
     assert gone["journal"] > 0
     engine = start_engine(SqliteStore(path), SETTINGS)
@@ -159,14 +159,35 @@ def test_what_cannot_be_done_is_one_line_and_a_documented_exit_code(path: Path, 
         assert message in answer["error"]["message"]
 
 
-def test_a_database_in_use_is_not_compacted(path: Path) -> None:
+def test_a_database_whose_owner_serves_nobody_is_not_compacted(path: Path) -> None:
     engine = start_engine(SqliteStore(path), SETTINGS)
     done = headgate_db("compact", path, "--jobs", "0s")
     engine.stop()
     assert done.returncode == UNAVAILABLE
     assert "is owned by process" in done.stderr
+    assert "name it with --url" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("backup",), ("fly", "x"), ("compact", "x", "--records", "load")])
+def test_a_database_in_use_is_compacted_by_its_owner(path: Path) -> None:
+    engine = open_engine(str(path), SETTINGS)
+    done = headgate_db("compact", path, "--jobs", "0s", "--events", "0s")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("deleted 1 jobs, ")
+    assert engine.ask(CountJobs()) == {"running": {"normal": 1}}
+    assert engine.do(c.Submit((c.NewJob("more", job("job")),))).created == (True,)
+    engine.stop()
+    assert headgate_db("verify", path).returncode == 0
+
+
+def test_without_ages_those_of_the_configuration_count(path: Path) -> None:
+    done = headgate_db("compact", path)
+    assert (done.returncode, "keeps everything for ever" in done.stderr) == (2, True)
+    code, gone = in_json("compact", path, "--set", "core.retention.jobs=0s")
+    assert (code, gone["jobs"]) == (0, 1)
+    assert in_json("compact", path, "--set", "core.retention.jobs=forever")[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [(), ("backup",), ("fly", "x"), ("compact", "x", "--jobs")])
 def test_a_command_line_that_makes_no_sense_is_exit_code_2(arguments: tuple[str, ...]) -> None:
     assert headgate_db(*arguments).returncode == 2

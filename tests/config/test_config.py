@@ -11,6 +11,7 @@ from headgate.config.schema import DURATIONS, HIDDEN, SECONDS, SIZES
 from headgate.config.showing import as_data, as_yaml
 from headgate.core import Settings, State, decide
 from headgate.core.commands import SampleLoad
+from headgate.core.retention import DAY, Retention
 from headgate.core.settings import SIGNALS, Threshold
 from headgate.policy.deciding import PolicySettings
 from headgate.server.settings import ServerSettings
@@ -117,6 +118,16 @@ def test_durations_and_sizes_may_carry_a_unit() -> None:
     assert (core.lease_ttl, core.poll, core.limits.payload) == (120_000, 1_500, 2 << 20)
     assert core.time_of_day is not None
     assert core.time_of_day.utc_offset == -7_200_000
+
+
+def test_ages_are_durations_and_may_be_for_ever(here: Path) -> None:
+    (here / "headgate.yaml").write_text("core:\n  retention:\n    jobs: 30d\n    load: forever\n    audit: null\n")
+    found = load_config({}, {"HEADGATE_CORE_RETENTION_EVENTS": "12h"}, None, ["core.retention.keys=0s"]).config
+    assert found.core.retention == Retention(jobs=30 * DAY, keys=0, events=DAY // 2)
+    assert load_config({}, {"HEADGATE_CORE_RETENTION_JOBS": "forever"}).config.core.retention.jobs is None
+    for wrong, said in (("core.retention.keys=forever", "keys"), ("core.retention.jobs=-1d", "retention.jobs")):
+        with pytest.raises(ConfigError, match=said):
+            load_config({}, {}, None, [wrong])
 
 
 def test_seconds_may_carry_a_unit_too() -> None:

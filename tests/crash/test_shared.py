@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headgate.bootstrap.engine import open_engine
 from headgate.core import commands as c
-from headgate.engine.errors import EngineUnreachable
+from headgate.core.settings import Settings
+from headgate.engine.errors import EngineSilent, EngineUnreachable, SettingsIgnored
 from headgate.engine.member import Member
-from headgate.engine.questions import CountJobs
+from headgate.engine.questions import CountJobs, GetJob
 from headgate.stores.sqlite import SqliteStore
 from tests.crash.at_rest import Told, check_at_rest
 from tests.crash.child import SETTINGS, submission
@@ -104,6 +106,61 @@ def test_when_the_owner_leaves_a_client_in_another_process_takes_over(run: Run, 
     assert joined_as(back) == "owner"
     back.stop()
     check_at_rest(path, told)
+
+
+def test_an_owner_that_stands_still_holds_nobody_up_for_ever_and_things_go_on_when_it_wakes(
+    run: Run, path: Path
+) -> None:
+    owner, role = joined(run, path, "m0")
+    assert role == "joined owner"
+    here = open_engine(str(path), SETTINGS, patience=1_000)
+    told = Told({"before": here.do(submission("before")).ids[0]})
+    owner.freeze()
+    with pytest.raises(EngineSilent, match=rf"process {owner.pid} owns headgate\.db and has not answered") as silent:
+        here.do(submission("during"))
+    assert "whether the command was carried out is unknown" in str(silent.value)
+    assert silent.value.details["pid"] == owner.pid
+    with pytest.raises(EngineSilent) as unanswered:
+        here.ask(CountJobs())
+    assert "unknown" not in str(unanswered.value)
+    with pytest.raises(EngineSilent):
+        here.wait_end(told.submitted["before"], 0.01)
+    with pytest.raises(EngineSilent, match=f"process {owner.pid} owns"):
+        open_engine(str(path), SETTINGS, patience=1_000)
+    owner.thaw()
+    patient = open_engine(str(path), SETTINGS)
+    reply = patient.do(submission("during"))  # the same key: what was carried out late is not done twice
+    told.submitted["during"] = reply.ids[0]
+    assert here.ask(GetJob(reply.ids[0])).id == reply.ids[0]
+    patient.stop()
+    here.stop()
+    told.take(owner.kill())
+    assert sorted(str(view.job.key) for view in check_at_rest(path, told)) == ["before", "during"]
+
+
+def test_a_client_that_gave_up_is_not_told_the_answer_to_its_last_question(run: Run, path: Path) -> None:
+    owner, _ = joined(run, path, "m0")
+    here = open_engine(str(path), SETTINGS, patience=1_000)
+    owner.freeze()
+    with pytest.raises(EngineSilent):
+        here.ask(GetJob("nobody"))
+    owner.thaw()
+    late = open_engine(str(path), SETTINGS)
+    late.ask(CountJobs())
+    assert here.ask(CountJobs()) == {}
+    late.stop()
+    here.stop()
+    owner.kill()
+
+
+def test_settings_that_the_owner_does_not_go_by_are_named_in_a_warning(path: Path) -> None:
+    owner = open_engine(str(path), SETTINGS)
+    other = msgspec.structs.replace(SETTINGS, lease_ttl=5_000, stagger=7)
+    with pytest.warns(SettingsIgnored, match=r"headgate\.db is owned by another process.*: lease_ttl, stagger$"):
+        open_engine(str(path), other).stop()
+    for agreeing in (None, SETTINGS, Settings()):
+        open_engine(str(path), agreeing).stop()
+    owner.stop()
 
 
 def test_where_sharing_is_not_wanted_a_second_process_is_refused(run: Run, path: Path) -> None:

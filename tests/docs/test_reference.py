@@ -12,6 +12,7 @@ from headgate.core.events import EVENT_TYPES, TRANSIENT
 from headgate.core.job import NUMBERED, PRIORITIES, JobKind, JobSpec, Retry
 from headgate.core.job_input import Limits, parse_job
 from headgate.core.quantities import duration
+from headgate.core.retention import Retention
 from headgate.core.settings import SIGNALS, Settings
 from headgate.core.states import JobState, Trigger, diagram
 from tools import state_docs
@@ -139,13 +140,19 @@ def test_every_setting_is_documented_with_its_default() -> None:
     documented = {row[0]: row[1] for row in tables("settings", "setting", "default")}
     assert set(documented) == set(Settings.__struct_fields__)
     for name, default in documented.items():
-        if name not in ("signals", "limits"):
+        if name not in ("signals", "limits", "retention"):
             assert ast.literal_eval(default) == getattr(plain, name), name
 
 
 def test_every_limit_is_documented_with_its_default() -> None:
     documented = {row[0]: int(row[1]) for row in tables("settings", "limit", "default")}
     assert documented == msgspec.structs.asdict(Limits())
+
+
+def test_every_age_is_documented_with_its_default() -> None:
+    text = (REFERENCE / "settings.md").read_text(encoding="utf-8").partition("### Retention")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE))
+    assert {name: ast.literal_eval(default) for name, default in found.items()} == msgspec.structs.asdict(Retention())
 
 
 def test_every_signal_is_documented_with_its_thresholds() -> None:

@@ -4,10 +4,11 @@ import pytest
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
 from headgate.core.ordering import FirstFit
+from headgate.core.retention import Retention
 from headgate.core.verify import verify
 from headgate.engine.replay import EMPTY, JournalBroken, Tables, check_journal, differences, replay
 from headgate.engine.writer import Writer
-from headgate.ports import EndRow, JournalRow, Retention
+from headgate.ports import EndRow, JournalRow
 from headgate.stores.memory import MemoryDisk, MemoryStore
 from headgate.testing import SeededChance, job
 from headgate.testing.walk import SMALL, RandomWalk
@@ -122,7 +123,9 @@ def test_jobs_that_were_deleted_for_their_age_are_left_out() -> None:
     disk, writer = committed()
     writer.accept(c.Cancel("j0"), 2_000, lambda _: None)
     writer.flush()
-    assert writer.store.compact(10_000, Retention(jobs=1_000)).jobs == 1
+    while writer.index_backlog:
+        writer.index()
+    assert [writer.drop(gone) for gone in writer.sweep(Retention(jobs=1_000), 10_000)] == [True]
     assert check_journal(writer.store, disk.mark) == []
 
 

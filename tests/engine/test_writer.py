@@ -13,15 +13,17 @@ from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.errors import DuplicateJob, IdempotencyConflict, StaleLease, UnknownDependency
 from headgate.core.ordering import FirstFit
+from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.states import JobState
 from headgate.core.tenants import TenantSpec
 from headgate.core.verify import verify
+from headgate.engine import index
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import FAILPOINTS, from_text
-from headgate.engine.questions import Explain, GetHistory, GetJob, GetStatus, answer
+from headgate.engine.questions import EventEntry, Explain, FindEvents, GetHistory, GetJob, GetStatus, answer
 from headgate.engine.writer import Writer
-from headgate.ports import CommitFailed, Retention
+from headgate.ports import CommitFailed
 from headgate.stores.memory import MemoryDisk
 from headgate.stores.sqlite import SqliteStore, restore
 from headgate.testing import ManualClock, SeededChance, job, worker
@@ -367,13 +369,107 @@ def test_records_are_committed_with_what_comes_next(writer: Writer, caller: Call
     assert [row.body for row in writer.store.records("audit")] == [b"what"]
 
 
+@pytest.mark.parametrize("jump", [-7_200_000, 0, 3 * 3_600_000])
+def test_a_run_time_limit_is_not_reached_by_a_clock_that_moved_while_the_engine_was_away(
+    make_writer: MakeWriter, clock: ManualClock, jump: int
+) -> None:
+    caller = Caller(make_writer(), clock)
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("long", timeout="1h", retry=1)
+    caller.writer.cycle(clock.now())
+    (lease,) = caller.writer.state.leases.values()
+    caller.run(c.Start(lease.id, lease.token))
+    clock.advance(1_800_000)
+    caller.run(c.Heartbeat(lease.id, lease.token))
+    later = ManualClock(clock.now() + jump)
+    again = Caller(make_writer(opened=False), later)
+    again.writer.open(later.now())
+    for _ in range(355):  # an hour from now on, less a little: late is allowed, early is not
+        again.run(c.Heartbeat(lease.id, lease.token))
+        again.writer.tick(later.now())
+        assert "long" in {held.job_id for held in again.writer.state.leases.values()}
+        later.advance(10_000)
+    again.run(c.Heartbeat(lease.id, lease.token))
+    later.advance(60_000)
+    again.writer.tick(later.now())
+    again.writer.flush()
+    info = answer(GetJob("long"), again.writer.state, again.writer.store, later.now())
+    assert info.error is not None
+    assert (info.state, info.error.code, info.error.message) == ("failed", "timeout", "ran longer than 3600 s")
+
+
+def test_a_history_that_falls_behind_waits_on_the_disk_and_is_complete_in_the_end(
+    make_writer: MakeWriter, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "MOST_HELD", 10)
+    monkeypatch.setattr(index.HistoryIndex.__init__, "__defaults__", (10,))
+    caller = Caller(make_writer(), clock)
+    names = [f"job-{number}" for number in range(60)]
+    for name in names:
+        caller.submit(name)
+        caller.writer.flush()
+    assert held(caller.writer) <= 10
+    assert caller.writer.index_backlog == 60
+    caller.writer.index()
+    caller.run(c.Cancel(names[0]))
+    again = Caller(make_writer(), clock)  # what was in memory is gone, and what was indexed is not done twice
+    assert (held(again.writer) <= 10, again.writer.index_backlog > 0) == (True, True)
+    again.submit("last")
+    again.writer.flush()
+    while again.writer.index_backlog:
+        again.writer.index()
+        assert held(again.writer) <= 10
+    store = again.writer.store
+    assert [row.type for row in store.events_of(names[0])] == ["job-submitted", "job-cancelled"]
+    assert [len(store.events_of(name)) for name in (*names[1:], "last")] == [1] * 60
+    assert again.writer.store.open().indexed == max(row.number for row in store.journal())
+
+
+def test_events_of_everything_are_found_by_time_and_type_in_pages(
+    writer: Writer, caller: Caller, clock: ManualClock
+) -> None:
+    began = clock.now()
+    caller.run(c.RegisterWorker(worker("w")))
+    for name in ("a", "b", "c"):
+        clock.advance(1_000)
+        caller.submit(name)
+        caller.submit(f"{name}2")
+        writer.flush()
+
+    def found(**asked: Any) -> list[EventEntry]:
+        return answer(FindEvents(**asked), writer.state, writer.store, clock.now())
+
+    everything = found()
+    assert [entry.type for entry in everything if entry.job_id is None] == ["worker-registered"]
+    assert [entry.number for entry in everything] == sorted({entry.number for entry in everything})
+    submitted = found(types=("job-submitted",))
+    assert [entry.job_id for entry in submitted] == ["a", "a2", "b", "b2", "c", "c2"]
+    middle = found(types=("job-submitted",), since=began + 2_000, until=began + 3_000)
+    assert [(entry.job_id, entry.at) for entry in middle] == [("b", began + 2_000), ("b2", began + 2_000)]
+    pages, after = [], 0
+    while page := found(after=after, limit=2):
+        pages += page
+        after = page[-1].number
+    assert pages == everything
+    while writer.index_backlog:
+        writer.index()
+    history = answer(GetHistory("b"), writer.state, writer.store, clock.now())
+    assert [(entry.number, entry.type, entry.body) for entry in everything if entry.job_id == "b"] == [
+        (entry.number, entry.type, entry.body) for entry in history
+    ]
+
+
+def held(writer: Writer) -> int:
+    return sum(events for _, _, _, events, _ in writer._index._waiting)
+
+
 def test_compacting_keeps_live_jobs(writer: Writer, caller: Caller, clock: ManualClock) -> None:
     caller.submit("live", "dead")
     caller.run(c.Cancel("dead"))
     while writer.index_backlog:
         writer.index()
-    gone = writer.store.compact(clock.now() + 10, Retention(jobs=0, journal=0))
-    assert gone.jobs == 1
+    steps = list(map(writer.drop, writer.sweep(Retention(jobs=0, events=0), clock.now() + 10)))
+    assert True in steps
     assert writer.store.get_job("live") is not None
     assert writer.store.get_job("dead") is None
 

@@ -177,6 +177,40 @@ def test_a_filter_that_makes_no_sense_is_refused(world: World, query: str) -> No
         problem(client.get(f"/v2/jobs?{query}"), 400, "invalid_input")
 
 
+def test_what_happened_to_everything_can_be_read_by_time(world: World) -> None:
+    with world.client() as client:
+        ids = [submit(client, name=name)["id"] for name in ("a", "b")]
+        client.post(f"/v2/jobs/{ids[0]}/cancel", json={"reason": "not needed"})
+        query: dict[str, Any] = {"type": "job-submitted,job-cancelled", "limit": 2}
+        first = client.get("/v2/events", params=query).json()
+        rest = client.get("/v2/events", params={**query, "after": first["next"]}).json()
+        told = [(event["type"], event["job_id"]) for event in first["events"] + rest["events"]]
+        assert told == [("job-submitted", ids[0]), ("job-submitted", ids[1]), ("job-cancelled", ids[0])]
+        last = rest["events"][-1]["at"]
+        assert client.get("/v2/events", params={"since": last + 1}).json() == {"events": []}
+        before = client.get("/v2/events", params={**query, "until": first["events"][0]["at"]}).json()["events"]
+        assert before == []
+        problem(client.get("/v2/events?since=soon"), 400, "invalid_input")
+    with world.client(world.token_for("read", tenant="a")) as bound:
+        assert bound.get("/v2/events").status_code == 403
+
+
+def test_what_is_old_is_deleted_on_demand(world: World) -> None:
+    with world.client() as client:
+        gone, stays = (submit(client, name=name)["id"] for name in ("gone", "stays"))
+        client.post(f"/v2/jobs/{gone}/cancel", json={})
+        deleted = 0
+        while not deleted:  # until the clock has moved on from the end of the job
+            deleted = client.post("/v2/admin/compact", json={"jobs": "0s", "events": 0}).json()["jobs"]
+        assert deleted == 1
+        assert client.get(f"/v2/jobs/{gone}").status_code == 404
+        assert client.get(f"/v2/jobs/{stays}").status_code == 200
+        problem(client.post("/v2/admin/compact", json={"jobs": "soon"}), 400, "invalid_input")
+        problem(client.post("/v2/admin/compact", json={"job": "1d"}), 400, "invalid_input")
+    with world.client(world.token_for("read")) as reader:
+        problem(reader.post("/v2/admin/compact", json={}), 403, "forbidden")
+
+
 def test_what_happened_to_a_job_can_be_read(world: World) -> None:
     with world.client() as client:
         job_id = submit(client, name="a")["id"]

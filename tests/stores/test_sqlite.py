@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from headgate.core.retention import Retention
 from headgate.ports import (
     CommitFailed,
     Deposed,
     JobQuery,
-    Retention,
     StoreDamaged,
     StoreError,
     StoreOwned,
@@ -21,6 +21,7 @@ from headgate.ports import (
 )
 from headgate.stores.sqlite import SqliteStore, connect, read, restore, schema, upkeep, verify, write
 from headgate.testing.store_conformance import StoreConformance, Writer, end_row, job_row, lease_row
+from headgate.testing.store_conformance.upkeep import compact
 from tests.stores.sqlite_home import SqliteHome
 
 
@@ -120,7 +121,7 @@ def test_a_database_of_every_version_opens_with_its_content(home: SqliteHome, ve
     old_database(home.path, version)
     writer = Writer(home.store())
     assert (writer.mark.epoch, writer.mark.number, writer.mark.seq) == (4, 4, 1)
-    assert writer.store.find_key("default", "k") == job_row(1, key="k")
+    assert writer.store.find_keys([("default", "k")]) == {("default", "k"): job_row(1, key="k")}
     assert [ended.end for ended in writer.store.recent_ends(9)] == [end_row(1)]
     writer.commit(jobs=[job_row(2)])
     assert writer.store.check() == []
@@ -260,11 +261,11 @@ def test_rows_of_any_number_are_written_and_dropped(home: SqliteHome, count: int
     assert {view.job.name for view in writer.store.find_jobs(JobQuery(limit=count))} == {"again"}
 
 
-def test_compact_waits_for_the_open_batch(home: SqliteHome) -> None:
+def test_shrinking_waits_for_the_open_batch(home: SqliteHome) -> None:
     writer = Writer(home.store())
     writer.store.write(writer.batch(jobs=[job_row(1)]))
     with pytest.raises(StoreError, match="seal it first"):
-        writer.store.compact(0, Retention(jobs=0))
+        writer.store.shrink(0.0)
     writer.store.seal()
     assert len(writer.store.find_jobs(JobQuery())) == 1
 
@@ -272,14 +273,16 @@ def test_compact_waits_for_the_open_batch(home: SqliteHome) -> None:
 # -- upkeep -----------------------------------------------------------------------------------------------------
 
 
-def test_compact_gives_the_room_back_and_empties_the_log(home: SqliteHome) -> None:
+def test_shrinking_gives_the_room_back_and_empties_the_log(home: SqliteHome) -> None:
     writer = Writer(home.store())
     writer.commit(jobs=[job_row(seq, spec=b"x" * 5_000) for seq in range(1, 501)])
     writer.commit(ends=[end_row(seq, ended_at=1) for seq in range(1, 501)])
-    home.stores[0].compact(0, Retention())
+    home.stores[0].close()
     full = home.path.stat().st_size
-    assert log_of(home.path).stat().st_size == 0
-    writer.store.compact(10, Retention(jobs=1))
+    writer = Writer(home.store())
+    assert compact(writer, 10, Retention(jobs=1)).jobs == 500
+    while writer.store.shrink(spare=0.0):
+        pass
     assert home.path.stat().st_size < full / 10
     assert log_of(home.path).stat().st_size == 0
 
@@ -289,8 +292,25 @@ def test_compact_does_not_wait_for_a_reader(home: SqliteHome) -> None:
     writer.commit(jobs=[job_row(1)], ends=[end_row(1, ended_at=1)])
     with home.stores[0]._reading().borrow() as connection, connection:
         assert columns(connection, "SELECT count(*) FROM job") == [1]
-        assert writer.store.compact(10, Retention(jobs=0)).jobs == 1
+        assert compact(writer, 10, Retention(jobs=0)).jobs == 1
+        assert not writer.store.shrink(spare=0.0)
     assert writer.store.find_jobs(JobQuery()) == []
+
+
+def test_a_small_share_of_free_room_is_kept_for_new_rows(home: SqliteHome) -> None:
+    writer = Writer(home.store())
+    writer.commit(jobs=[job_row(seq, spec=b"x" * 5_000) for seq in range(1, 501)])
+    writer.commit(ends=[end_row(seq, ended_at=1) for seq in range(1, 101)])
+    assert compact(writer, 10, Retention(jobs=1)).jobs == 100
+    reading = apsw.Connection(str(home.path), flags=apsw.SQLITE_OPEN_READONLY)
+    free = int(reading.pragma("freelist_count"))
+    assert free > 100
+    assert not writer.store.shrink(spare=0.5)
+    assert int(reading.pragma("freelist_count")) == free
+    while writer.store.shrink(spare=0.05):
+        pass
+    assert 0 < int(reading.pragma("freelist_count")) < free / 2
+    reading.close()
 
 
 def test_the_log_is_emptied_by_the_owner_alone(home: SqliteHome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,10 +424,11 @@ def test_retention_finds_old_jobs_keys_and_recent_ends_by_index(home: SqliteHome
     connection = home.stores[0]._connection
     assert connection is not None
     for sql, values in (
-        (upkeep._OLD_JOBS, (1, 1)),
-        ("SELECT seq FROM job WHERE tenant = ? AND key = ?", ("a", "b")),
+        (read._OLD_ENDS, (9, 1, 1, 1)),
         ("SELECT seq FROM history ORDER BY ended_at DESC, seq DESC LIMIT 5", ()),
     ):
         plan = " ".join(str(row[3]) for row in connection.execute("EXPLAIN QUERY PLAN " + sql, values))
         assert "INDEX" in plan
         assert "TEMP B-TREE" not in plan
+    plan = " ".join(str(row[3]) for row in connection.execute("EXPLAIN QUERY PLAN " + read._KEYS, ("[]",)))
+    assert "USING INDEX job_by_key (tenant=? AND key=?)" in plan

@@ -15,8 +15,8 @@ import pytest
 
 from headgate.ports import (
     CommitFailed,
+    Gone,
     JobQuery,
-    Retention,
     StoreDamaged,
     StoreError,
     StoreUnavailable,
@@ -125,7 +125,8 @@ def workload(store: SqliteStore, acknowledged: list[int]) -> None:
             writer.commit(jobs=[job_row(seq, spec=b"x" * 9_000)], journal=b"x" * 500)
             acknowledged.append(seq)
         writer.commit(ends=[end_row(10 * part + 1, ended_at=5)])
-        store.compact(10, Retention(jobs=100))
+        writer.commit(indexed=writer.mark.number, gone=Gone(journal=[row.number for row in store.journal()]))
+        store.shrink(0.0)
         store.close()
 
 

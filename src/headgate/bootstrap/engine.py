@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from headgate.core.commands import Command
+from headgate.core.errors import HeadgateError
 from headgate.core.ordering import FirstFit, Policy
 from headgate.core.settings import Settings
+from headgate.engine.errors import EngineUnreachable, SettingsIgnored
 from headgate.engine.failpoints import Hook, from_text
 from headgate.engine.forecast import Forecast
 from headgate.engine.local import Face
-from headgate.engine.member import Member
-from headgate.engine.questions import FindJobs, GetDocuments, GetRecords, JobInfo
+from headgate.engine.member import PATIENCE, Member
+from headgate.engine.questions import FindJobs, GetDocuments, GetRecords, GetSettings, JobInfo
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.policy.deciding import PolicyEngine
@@ -76,11 +79,14 @@ def open_engine(
     policy: Callable[[], Policy] = FirstFit,
     exclusive: bool = False,
     standby: bool = False,
+    patience: int = PATIENCE,
 ) -> Face:
     """The engine of a database.
 
     A file is shared by the processes of a machine: the first owns it, later ones are its clients, and one of them
     takes over when the owner goes. With `exclusive` a second process gets an error that names the owner instead.
+    The settings of the owner hold for all; a later process that asked for others is warned (`SettingsIgnored`).
+    An owner that does not answer for `patience` milliseconds is reported as `EngineSilent`.
     Other databases are always owned exclusively; with `standby` this waits until it can become the owner.
     """
     store = open_store(url)
@@ -91,7 +97,25 @@ def open_engine(
     def open_owner() -> SharedEngine:
         return start_engine(SqliteStore(path), settings, policy())
 
-    return Member(path, open_owner, SystemClock(), threading.Event().wait).start()
+    member = Member(path, open_owner, SystemClock(), threading.Event().wait, patience).start()
+    if settings is not None and not member.owner:
+        _warn_of_ignored(member, settings, path)
+    return member
+
+
+def _warn_of_ignored(member: Member, settings: Settings, path: Path) -> None:
+    """The owner's settings hold for all: whoever asked for others should know. Defaults ask for nothing."""
+    try:
+        plain, owners = Settings(), member.ask(GetSettings())
+    except HeadgateError as error:
+        if isinstance(error, EngineUnreachable):
+            raise
+        return  # an owner of an older version does not know the question
+    asked = [name for name in Settings.__struct_fields__ if getattr(settings, name) != getattr(plain, name)]
+    ignored = [name for name in asked if getattr(settings, name) != getattr(owners, name)]
+    if ignored:
+        message = f"{path} is owned by another process, whose settings hold; ignored here: {', '.join(ignored)}"
+        warnings.warn(message, SettingsIgnored, stacklevel=3)
 
 
 def failpoint() -> Hook | None:

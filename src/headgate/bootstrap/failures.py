@@ -7,6 +7,7 @@ from headgate.bootstrap.listening import CannotListen
 from headgate.config import ConfigError
 from headgate.core import errors
 from headgate.core.quantities import duration
+from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.ports import StoreDamaged, StoreError, StoreOwned, StoreTooNew
 
 _CODES: tuple[tuple[type[Exception], int], ...] = (
@@ -17,6 +18,8 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (CannotWrite, 73),
     (StoreError, 69),
     (CannotListen, 69),
+    (EngineUnreachable, 69),
+    (EngineStopped, 75),
     (errors.InvalidInput, 65),
     (errors.NotFound, 66),
     (errors.Conflict, 1),

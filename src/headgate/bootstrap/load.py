@@ -10,7 +10,6 @@ from headgate.core.settings import Settings
 from headgate.core.slots import OnRequest, slot_settings
 from headgate.core.week import PROFILE, WeekLearner, decode_week
 from headgate.engine.aio import AsyncEngine
-from headgate.engine.errors import EngineStopped
 from headgate.engine.local import Face
 from headgate.engine.questions import GetDocuments, GetStatus
 from headgate.engine.shared import SharedEngine
@@ -20,40 +19,21 @@ from headgate.load.cgroup import Cgroup
 from headgate.load.detect import host_probes
 from headgate.load.gpu import find_gpus
 from headgate.load.health import HealthProbe, MonitorConfig
-from headgate.load.loop import Repeating
 from headgate.load.middleware import WsgiApp, WsgiLoad
 from headgate.load.monitor import ResourceMonitor
 from headgate.load.pool_agent import PoolAgent
 from headgate.load.sampler import WARM_UP, Sampler
-from headgate.ports import Clock, Ids, Retention
+from headgate.ports import Clock, Ids
 from headgate.stores.memory import MemoryStore
 from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 from headgate.worker.pull import PullScheduler
 from headgate.worker.work_orders import PullConfig
 
-_KEEP = 3_600_000
-"""Milliseconds for which an engine in memory remembers what has ended."""
-_TIDY = 60_000
 
-
-def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> tuple[SharedEngine, Callable[[], None]]:
-    """An engine in memory for slots and work orders, running, and how to end it."""
-    store, settings = MemoryStore(), slot_settings(monitor.max_concurrent_slots, pull.stagger_delay_ms)
-    engine = SharedEngine(Writer(store, OnRequest(), SystemChance(), settings), clock).start()
-    keep, tidying = Retention(jobs=_KEEP, journal=_KEEP), Repeating("headgate-tidy", _TIDY, _TIDY)
-
-    def tidy() -> None:
-        try:
-            engine.read(lambda _: store.compact(clock.now(), keep))
-        except EngineStopped:
-            tidying.stop()
-
-    def end() -> None:
-        tidying.stop()
-        engine.stop()
-
-    tidying.start(tidy)
-    return engine, end
+def slot_engine(monitor: MonitorConfig, pull: PullConfig, clock: Clock) -> SharedEngine:
+    """An engine in memory for slots and work orders, running."""
+    settings = slot_settings(monitor.max_concurrent_slots, pull.stagger_delay_ms)
+    return SharedEngine(Writer(MemoryStore(), OnRequest(), SystemChance(), settings), clock).start()
 
 
 def resource_monitor(config: MonitorConfig | None = None) -> ResourceMonitor:
@@ -62,23 +42,21 @@ def resource_monitor(config: MonitorConfig | None = None) -> ResourceMonitor:
     Slots are given as they are asked for: only a pull scheduler staggers its starts.
     """
     slots, clock = (config or MonitorConfig()).check(), SystemClock()
-    engine, end = slot_engine(slots, PullConfig(stagger_delay_ms=0), clock)
-    return _monitor(engine, slots, clock, SystemIds(clock, SystemChance()), end)
+    engine = slot_engine(slots, PullConfig(stagger_delay_ms=0), clock)
+    return _monitor(engine, slots, clock, SystemIds(clock, SystemChance()))
 
 
 def pull_scheduler(monitor: MonitorConfig | None = None, scheduler: PullConfig | None = None) -> PullScheduler:
     """A pull scheduler with its resource monitor (`.monitor`), on one engine in memory; `close` it at the end."""
     slots, pull = (monitor or MonitorConfig()).check(), (scheduler or PullConfig()).check()
     clock = SystemClock()
-    engine, end = slot_engine(slots, pull, clock)
+    engine = slot_engine(slots, pull, clock)
     ids = SystemIds(clock, SystemChance())
-    return PullScheduler(_monitor(engine, slots, clock, ids, end), engine, clock, ids, pull)
+    return PullScheduler(_monitor(engine, slots, clock, ids), engine, clock, ids, pull)
 
 
-def _monitor(
-    engine: SharedEngine, slots: MonitorConfig, clock: Clock, ids: Ids, end: Callable[[], None]
-) -> ResourceMonitor:
-    return ResourceMonitor(engine, HealthProbe(clock, Cgroup()), clock, ids, slots, end)
+def _monitor(engine: SharedEngine, slots: MonitorConfig, clock: Clock, ids: Ids) -> ResourceMonitor:
+    return ResourceMonitor(engine, HealthProbe(clock, Cgroup()), clock, ids, slots, engine.stop)
 
 
 def host_sampler(

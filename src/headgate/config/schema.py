@@ -87,6 +87,13 @@ DURATIONS = frozenset(
         "core.ageing",
         "core.stagger",
         "core.fair_half_life",
+        "core.retention.jobs",
+        "core.retention.keys",
+        "core.retention.events",
+        "core.retention.decisions",
+        "core.retention.load",
+        "core.retention.audit",
+        "core.retention.logs",
         "core.preemption_grace",
         "core.worker_silence",
         "core.pool_degraded",
@@ -98,6 +105,9 @@ DURATIONS = frozenset(
     }
 )
 """Keys whose value is milliseconds and may be written with a unit."""
+
+FOREVER = "forever"
+"""What a duration that may be absent is called when it is."""
 
 SECONDS = frozenset(
     {

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headgate.config.keys import Key
-from headgate.config.schema import DURATIONS, SECONDS, SIZES
+from headgate.config.schema import DURATIONS, FOREVER, SECONDS, SIZES
 from headgate.core.errors import InvalidInput
 from headgate.core.quantities import duration, size
 from headgate.policy.rules.diagnostics import Notes
@@ -42,6 +42,8 @@ def _without_unit(key: Key, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
+        if key.name in DURATIONS and value == FOREVER and type(None) in typing.get_args(key.kind):
+            return None
         if key.name in DURATIONS:
             negative = value.startswith("-")
             amount = duration(value.removeprefix("-"), key.name)

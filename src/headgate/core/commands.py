@@ -261,5 +261,14 @@ class Tick(Command[None], frozen=True, tag=True):
     """Time has passed: expire, time out, fence, age, let delayed jobs in, recalculate capacity."""
 
 
+class Forget(Command[tuple[str, ...]], frozen=True, tag=True):
+    """Ended jobs have come of age. Answers with those that may be deleted, which are forgotten at once.
+
+    A live job never may, nor one that a live job depends on.
+    """
+
+    ids: tuple[str, ...]
+
+
 class Resume(Command[None], frozen=True, tag=True):
     """The engine itself was away: every live lease gets a full TTL before it may expire."""

@@ -8,17 +8,19 @@ from headgate.core.errors import DependencyCycle
 
 
 class Graph:
-    """Open edges only: an edge goes when the dependency ends."""
+    """Open edges only: an edge goes when the dependency ends. Beside them, which jobs the live ones name at all."""
 
-    __slots__ = ("_children", "_depth", "_pending")
+    __slots__ = ("_children", "_depth", "_named", "_names", "_pending")
 
     def __init__(self) -> None:
         self._children: dict[str, list[str]] = {}
         self._pending: dict[str, set[str]] = {}
         self._depth: dict[str, int] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._named: dict[str, int] = {}
 
-    def add(self, job_id: str, waits_for: Iterable[str], depth: int) -> None:
-        """`job_id` waits for the given jobs."""
+    def add(self, job_id: str, waits_for: Iterable[str], depth: int, names: tuple[str, ...] = ()) -> None:
+        """`job_id` waits for the given jobs; `names` are all of its dependencies, ended or not."""
         if depth:
             self._depth[job_id] = depth
         pending = set(waits_for)
@@ -26,6 +28,18 @@ class Graph:
             self._pending[job_id] = pending
         for dependency in sorted(pending):
             self._children.setdefault(dependency, []).append(job_id)
+        if names:
+            self._names[job_id] = names
+            for dependency in names:
+                self._named[dependency] = self._named.get(dependency, 0) + 1
+
+    def needed(self, job_id: str) -> bool:
+        """Whether a live job depends on this one, even if it no longer waits for it."""
+        return job_id in self._named
+
+    def named(self) -> Mapping[str, int]:
+        """How many live jobs depend on each job that any depends on."""
+        return self._named
 
     def depth(self, job_id: str) -> int:
         """The length of the longest chain of dependencies below a job."""
@@ -48,7 +62,11 @@ class Graph:
                 del self._pending[child]
 
     def settle(self, job_id: str) -> None:
-        """A job ended: nobody waits for it any longer and it waits for nobody."""
+        """A job ended: nobody waits for it any longer, it waits for nobody and needs nobody."""
+        for dependency in self._names.pop(job_id, ()):
+            self._named[dependency] -= 1
+            if not self._named[dependency]:
+                del self._named[dependency]
         self._children.pop(job_id, None)
         for dependency in self._pending.pop(job_id, ()):
             siblings = self._children.get(dependency)

@@ -42,7 +42,7 @@ def restore_live(
     if spec.dependencies:
         pending = [d for d in spec.dependencies if (p := state.jobs.get(d)) is not None and p.state not in TERMINAL]
         depth = 1 + max((state.graph.depth(dependency) for dependency in spec.dependencies), default=0)
-        state.graph.add(job_id, pending, depth)
+        state.graph.add(job_id, pending, depth, spec.dependencies)
     if standing is not None:
         job.attempt, job.not_before, job.queued_at = standing.attempt, standing.not_before, standing.queued_at
         _remember(state, job, standing.settled)
@@ -83,8 +83,8 @@ def _put_lease(state: State, job: Job, lease: Lease, now: int) -> None:
     state.preemptible += state.may_be_preempted(job, lease)
     timeout = job.kind.of.timeout
     if lease.started_at is not None and timeout is not None:
-        # The clock may stand elsewhere now, and the holder could not report meanwhile: neither early nor hours late.
-        lease.timeout_at = min(now + timeout, max(lease.started_at + timeout, now + lease.ttl))
+        # Nobody knows how far the clock has moved meanwhile, so the limit begins anew: late at worst, never early.
+        lease.timeout_at = now + timeout
     if lease.for_job is not None:
         state.preempting.setdefault(lease.for_job, set()).add(lease.id)
     state.lease_timers.set(lease.id, lease.due)

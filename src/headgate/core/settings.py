@@ -10,6 +10,7 @@ from headgate.core.conform import conform
 from headgate.core.errors import InvalidSettings
 from headgate.core.job import CLASSES
 from headgate.core.job_input import Limits
+from headgate.core.retention import Retention, check_retention
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -101,6 +102,8 @@ class Settings(msgspec.Struct, frozen=True):
     required_pools: tuple[str, ...] = ()
     """Pools whose machines must have reported before anything is granted there, also after a restart."""
     retain_finished: int = 10_000
+    retention: Retention = Retention()
+    """How long what is over stays in the store."""
     limits: Limits = Limits()
 
     @property
@@ -205,6 +208,7 @@ def _check_load(settings: Settings) -> None:
         if not name.strip() or not 0 <= low < high <= largest:
             text = f"needs 0 <= low < high <= largest; they are {low:g}, {high:g} and {largest:g}"
             raise InvalidSettings(text if name.strip() else "a signal needs a name", field=f"signals.{name}")
+    check_retention(settings.retention)
     line = sorted(settings.points)
     if any(not (0 <= busy <= 10 and 0 <= share <= 1) for busy, share in line):
         raise InvalidSettings("needs pairs of busy 0..10 and share 0..1", field="points")

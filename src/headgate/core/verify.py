@@ -18,6 +18,7 @@ def verify(state: State) -> None:
         *_jobs(state),
         *_leases(state),
         *_ledgers(state),
+        *_debts(state),
         *_queue(state),
         *_graph(state),
         *_indexes(state),
@@ -95,6 +96,28 @@ def _ledgers(state: State) -> Iterator[str]:
             yield f"tenant {tenant_id} books {tenant.used}"
 
 
+def _debts(state: State) -> Iterator[str]:
+    """A ledger below zero gave out what it never had, even where the books agree."""
+    for name, ledger in _books(state):
+        below = {what: value for what, value in ledger if value < 0}
+        if below:
+            yield f"{name} books less than nothing: {below}"
+
+
+def _books(state: State) -> Iterator[tuple[str, list[tuple[str, int | float]]]]:
+    yield "the cluster", [("units", state.leased_units), ("preemptible", state.preemptible), *state.totals.items()]
+    yield "the queue", [(str(job_state), count) for job_state, count in state.counts.items()]
+    for lease in state.leases.values():
+        yield f"lease {lease.id}", [("units", lease.units), *lease.resources]
+    for worker in state.workers.values():
+        yield f"worker {worker.id}", [("running", worker.running), ("claims", worker.claims)]
+    for pool_id, pool in state.pools.items():
+        yield f"pool {pool_id}", [("units", pool.leased_units), *pool.used.items()]
+    for tenant_id, tenant in state.tenants.items():
+        booked = [("live", tenant.live), ("leases", tenant.leases), ("units", tenant.leased_units)]
+        yield f"tenant {tenant_id}", [*booked, *tenant.used.items()]
+
+
 def _negative(resources: tuple[tuple[str, int | float], ...]) -> tuple[tuple[str, int | float], ...]:
     return tuple((name, -value) for name, value in resources)
 
@@ -133,6 +156,10 @@ def _graph(state: State) -> Iterator[str]:
                 children[dependency] = set(state.graph.children(dependency))
             if job.id not in children[dependency]:
                 yield f"{dependency} does not know that {job.id} waits for it"
+    live = (job for job in state.jobs.values() if job.state not in TERMINAL)
+    named = Counter(dependency for job in live for dependency in job.dependencies)
+    if named != state.graph.named():
+        yield f"live jobs depend on {len(named)} jobs, {len(state.graph.named())} are counted"
 
 
 def _indexes(state: State) -> Iterator[str]:

@@ -11,12 +11,14 @@ from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
 from headgate.core.events import Event
 from headgate.core.ordering import AsyncDecider
+from headgate.core.retention import Retention
 from headgate.core.state import State
+from headgate.engine.compacting import counted
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.rounds import EVERY, STANDBY_EVERY, Rounds, Ticket
 from headgate.engine.writer import Group, Writer, moved_on
-from headgate.ports import Clock
+from headgate.ports import Clock, Compacted
 
 R = TypeVar("R")
 SLOW = 2.0
@@ -167,6 +169,25 @@ class AsyncEngine:
         """Bring the history of jobs up to what is committed, unless a commit is under way."""
         if self._sealing is None and self.writer.stopped is None:
             self.rounds.catch_up()
+
+    async def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages; commands are served between the commits."""
+        self.read(lambda _: None)
+        self.catch_up()
+        steps, total = self.writer.sweep(retention, self.clock.now()), Compacted()
+        while True:
+            await self._settle()
+            self.read(lambda _: None)  # it may have stopped meanwhile
+            gone = next(steps, None)
+            if gone is None:
+                break
+            self.writer.drop(gone)
+            total = counted(total, gone)
+            await asyncio.sleep(0)
+        while self.writer.stopped is None and self.writer.store.shrink(spare=0.0):
+            await asyncio.sleep(0)
+            await self._settle()
+        return total
 
     def record(self, kind: str, key: str, body: bytes) -> None:
         """Add an entry to a log (a job's output, the audit): it is committed in this turn of the loop."""

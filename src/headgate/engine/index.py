@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,45 +14,89 @@ from headgate.ports import EventRow, JournalRow
 
 encode = msgspec.msgpack.Encoder().encode
 _entries = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_PLACES = 20
+PLACES = 20
 """Bits for the place of an event inside its commit; a commit holds at most a million events."""
 _KINDS: dict[type[e.Event], tuple[str, str]] = {
     kind: (field, str(kind.__struct_config__.tag)) for kind, field in JOB_FIELD.items()
 }
 """By type of event: the field that names its job, and what history calls it."""
 _NONE: Mapping[str, int] = {}
+MOST_HELD = 40_000
+"""Events that wait in memory at most; what is beyond them is read from the journal again when its turn comes."""
 
 
 class HistoryIndex:
-    """Commits whose events are not yet in the history of their jobs."""
+    """Commits whose events are not yet in the history of their jobs: the next ones in memory, the rest in the journal.
 
-    def __init__(self, seq_of: Callable[[str], int | None]) -> None:
+    How far it has come is durable with the rows themselves, so nothing is lost by falling behind, or by a crash.
+    """
+
+    def __init__(
+        self,
+        seq_of: Callable[[str], int | None],
+        journal: Callable[[int], Iterable[JournalRow]],
+        indexed: int,
+        most: int = MOST_HELD,
+    ) -> None:
         self._seq_of = seq_of
-        # Encoded, as the journal has them: a backlog of a million events stays small.
-        self._waiting: deque[tuple[int, bytes, int, Mapping[str, int]]] = deque()
-        self.backlog = 0
+        self._journal = journal
+        self._most = most
+        self._known = indexed
+        """The last commit that was held in memory, or is."""
+        self._held = 0
+        self._beyond = 0
+        """Events after that which are in the journal alone, as far as they were counted."""
+        # Encoded, as the journal has them: what is held stays small.
+        self._waiting: deque[tuple[int, int, bytes, int, Mapping[str, int]]] = deque()
+        self._refill()
 
-    def add(self, number: int, journal: bytes, events: int, seqs: Mapping[str, int] = _NONE) -> None:
+    @property
+    def backlog(self) -> int:
+        """Events that wait, at least."""
+        return self._held + self._beyond
+
+    def add(self, number: int, at: int, journal: bytes, events: int, seqs: Mapping[str, int] = _NONE) -> None:
         """A commit of so many events was made; `seqs` has the numbers of its jobs, as far as they are at hand."""
-        self._waiting.append((number, journal, events, seqs))
-        self.backlog += events
+        if self._beyond or self._held >= self._most:
+            self._beyond += max(1, events)
+        else:
+            self._hold(number, at, journal, events, seqs)
 
-    def add_journal(self, row: JournalRow) -> None:
-        """A commit from before a restart."""
-        self.add(row.number, row.events, len(_entries(row.events)))
+    def _hold(self, number: int, at: int, journal: bytes, events: int, seqs: Mapping[str, int]) -> None:
+        self._waiting.append((number, at, journal, events, seqs))
+        self._known = number
+        self._held += events
+
+    def _refill(self) -> None:
+        """Take the next commits from the journal. Everything up to now is in it: nothing is being committed."""
+        left = max(1, self._beyond)
+        for row in self._journal(self._known):
+            if self._held >= self._most:
+                self._beyond = max(1, left)
+                return
+            events = len(_entries(row.events))
+            left -= events
+            self._hold(row.number, row.at, row.events, events, _NONE)
+        self._beyond = 0
+
+    def told_before(self) -> int | None:
+        """Jobs that ended before this time have their whole history; none: all have."""
+        return min(self._waiting[0][1], self._waiting[-1][1]) if self._waiting else None
 
     def take(self, most: int) -> tuple[list[EventRow], int | None]:
         """Rows of whole commits, about `most` of them, and the number of the last commit they cover."""
         rows: list[EventRow] = []
         covered: int | None = None
+        if not self._waiting and self._beyond:
+            self._refill()
         while self._waiting and len(rows) < most:
-            covered, journal, events, seqs = self._waiting.popleft()
-            self.backlog -= events
+            covered, _, journal, events, seqs = self._waiting.popleft()
+            self._held -= events
             self._add_rows(rows, covered, e.decode(journal), seqs)
         return rows, covered
 
     def _add_rows(self, rows: list[EventRow], number: int, events: list[Any], seqs: Mapping[str, int]) -> None:
-        place = number << _PLACES
+        place = number << PLACES
         for event in events:
             kind = _KINDS.get(type(event))
             if kind is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +13,20 @@ from typing import Any, Protocol, TypeVar
 
 from headgate.core import commands as c
 from headgate.core.lease import Lease
+from headgate.core.retention import Retention
 from headgate.engine import wire
-from headgate.engine.errors import EngineUnreachable
+from headgate.engine.errors import EngineSilent, EngineUnreachable
 from headgate.engine.questions import Question
 from headgate.engine.working import WaitLease, Work, Worked
-from headgate.ports import StoreUnavailable
+from headgate.ports import Compacted, StoreUnavailable
 
 R = TypeVar("R")
 _LONGEST_PATH = 100
+_CREDENTIALS = struct.Struct("iII")
+PATIENCE = 30.0
+"""Seconds to wait for an answer that should come at once."""
+_LONG = 600.0
+"""Seconds that upkeep may take on top of that."""
 
 
 class Face(Protocol):
@@ -43,6 +50,10 @@ class Face(Protocol):
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
+        ...
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages."""
         ...
 
     def stop(self) -> None:
@@ -130,6 +141,8 @@ class LocalServer:
                 workers.add(request.worker_id)
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
+            if isinstance(request, wire.Compact):
+                return wire.encode_reply(self._engine.compact(request.retention))
             if isinstance(request, Work):
                 return wire.encode_reply(self._engine.work(request))
             if isinstance(request, WaitLease):
@@ -142,10 +155,15 @@ class LocalServer:
 
 
 class LocalClient:
-    """An engine that lives in another process. Each thread has a connection of its own."""
+    """An engine that lives in another process. Each thread has a connection of its own.
 
-    def __init__(self, path: Path) -> None:
+    An owner that is stopped or stuck holds nobody up for ever: after `patience` seconds beyond what a question itself
+    may take, `EngineSilent` says who it is. The answer, should it come, is not waited for any more.
+    """
+
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
         self._path = path
+        self._patience = patience
         self._own = threading.local()
         self._all: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -160,15 +178,19 @@ class LocalClient:
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time."""
-        return bool(self._call(wire.WaitEnd(job_id, within)))
+        return bool(self._call(wire.WaitEnd(job_id, within), within))
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words and tell it what is new; wait for news if there is none."""
-        return self._call(asked)  # type: ignore[no-any-return]
+        return self._call(asked, asked.within)  # type: ignore[no-any-return]
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
-        return self._call(asked)  # type: ignore[no-any-return]
+        return self._call(asked, asked.within)  # type: ignore[no-any-return]
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages."""
+        return self._call(wire.Compact(retention), _LONG)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """Close every connection; a thread that waits for an answer on one is told that there will be none."""
@@ -179,11 +201,15 @@ class LocalClient:
                 connection.close()
             self._all.clear()
 
-    def _call(self, request: c.Command[Any] | Question[Any]) -> Any:
+    def _call(self, request: c.Command[Any] | Question[Any], within: float = 0.0) -> Any:
         connection = self._connection()
         try:
+            connection.settimeout(within + self._patience)
             wire.send(connection, wire.encode_request(request))
             frame = wire.receive(connection)
+        except TimeoutError as error:
+            self._drop(connection)
+            raise self._silent(request) from error
         except OSError as error:
             self._drop(connection)
             raise EngineUnreachable(f"the owner of {self._path.stem} went away") from error
@@ -192,17 +218,27 @@ class LocalClient:
             raise EngineUnreachable(f"the owner of {self._path.stem} went away")
         return wire.decode_answer(request, frame)
 
+    def _silent(self, request: object) -> EngineSilent:
+        pid: int = self._own.pid
+        unknown = "" if isinstance(request, Question) else "; whether the command was carried out is unknown"
+        return EngineSilent(
+            f"process {pid} owns {self._path.stem} and has not answered for {self._patience:g} s: "
+            f"it is stopped or overloaded{unknown}",
+            pid=pid,
+        )
+
     def _connection(self) -> socket.socket:
         connection: socket.socket | None = getattr(self._own, "connection", None)
         if connection is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(self._patience)
             try:
                 with reachable(self._path) as address:
                     connection.connect(address)
             except OSError as error:
                 connection.close()
                 raise EngineUnreachable(f"nobody answers at {self._path.name}") from error
-            self._own.connection = connection
+            self._own.connection, self._own.pid = connection, _pid_of(connection)
             with self._lock:
                 self._all.add(connection)
         return connection
@@ -212,6 +248,12 @@ class LocalClient:
         with self._lock:
             self._all.discard(connection)
         connection.close()
+
+
+def _pid_of(connection: socket.socket) -> int:
+    """The process at the other end, as the system knows it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[0])
 
 
 @contextlib.contextmanager

@@ -15,17 +15,18 @@ from headgate.core import commands as c
 from headgate.core.errors import DuplicateJob, JobNotFound
 from headgate.core.fingerprint import spec_digest
 from headgate.core.lease import Lease
-from headgate.engine.errors import EngineStopped, EngineUnreachable
+from headgate.core.retention import Retention
+from headgate.engine.errors import EngineSilent, EngineStopped, EngineUnreachable
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.questions import GetDocuments, GetJob, Question
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
-from headgate.ports import Clock, Deposed, StoreOwned
+from headgate.ports import Clock, Compacted, Deposed, StoreOwned
 
 R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
 PATIENCE = 30_000
-"""Milliseconds to look for an owner, or to become one."""
+"""Milliseconds to look for an owner, or to become one, or to wait for its answer."""
 
 
 def _is_there(face: Face, job: c.NewJob) -> bool:
@@ -73,6 +74,8 @@ class Member:
         face = self._joined()
         try:
             return face.do(command)
+        except EngineSilent:  # it is still the owner: nobody else can be asked
+            raise
         except EngineUnreachable:
             if isinstance(command, _ONCE_ONLY):
                 raise
@@ -86,6 +89,8 @@ class Member:
         face = self._joined()
         try:
             return face.ask(question)
+        except EngineSilent:
+            raise
         except (EngineUnreachable, EngineStopped) as error:
             if isinstance(error, EngineStopped) and not _deposed(face):
                 raise
@@ -96,6 +101,8 @@ class Member:
         face = self._joined()
         try:
             return face.wait_end(job_id, within)
+        except EngineSilent:
+            raise
         except EngineUnreachable:
             return self._join(face).wait_end(job_id, within)
 
@@ -104,6 +111,8 @@ class Member:
         face = self._joined()
         try:
             return face.work(asked)
+        except EngineSilent:
+            raise
         except EngineUnreachable:
             return self._join(face).work(asked)
 
@@ -112,8 +121,20 @@ class Member:
         face = self._joined()
         try:
             return face.wait_lease(asked)
+        except EngineSilent:
+            raise
         except EngineUnreachable:
             return self._join(face).wait_lease(asked)
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages; sending it again is safe."""
+        face = self._joined()
+        try:
+            return face.compact(retention)
+        except EngineSilent:
+            raise
+        except EngineUnreachable:
+            return self._join(face).compact(retention)
 
     def stop(self) -> None:
         """Leave; the owner hands over to whoever asks next."""
@@ -186,9 +207,12 @@ class Member:
         return engine
 
     def _reach(self) -> Face | None:
-        client = LocalClient(self._socket)
+        client = LocalClient(self._socket, self._patience / 1000)
         try:
             client.ask(GetDocuments(""))
+        except EngineSilent:
+            client.stop()
+            raise
         except EngineUnreachable:
             return None
         return client

@@ -6,24 +6,32 @@ of code.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from headgate.core.errors import JobNotFound
-from headgate.core.events import Failure
+from headgate.core.events import Failure, decode
 from headgate.core.explain import Explanation, explain, startable
 from headgate.core.job import CLASSES, JobKind, JobSpec
 from headgate.core.lease import Lease
 from headgate.core.predict import Accuracy
+from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
-from headgate.ports import JobQuery, JobView, RecordRow, Store
+from headgate.engine.index import PLACES, encode
+from headgate.engine.rows import JOB_FIELD
+from headgate.engine.soundness import reading
+from headgate.ports import JobQuery, JobView, RecordRow, Store, StoreDamaged
 
 R = TypeVar("R")
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
 _kind = msgspec.msgpack.Decoder(JobKind).decode
 _failure = msgspec.msgpack.Decoder(Failure).decode
+_ENTRIES = 200
+"""Commits that are read at a time."""
 _body = msgspec.msgpack.Decoder().decode
 
 
@@ -122,6 +130,10 @@ class CountJobs(Question[dict[str, dict[str, int]]], frozen=True, tag=True):
     """How many jobs there are and were, by state and class."""
 
 
+class GetSettings(Question[Settings], frozen=True, tag=True):
+    """The settings that the owner of the database goes by."""
+
+
 class GetLeases(Question[list[Lease]], frozen=True, tag=True):
     """Live leases, of one worker or of all."""
 
@@ -134,6 +146,30 @@ class GetDocuments(Question[dict[str, bytes]], frozen=True, tag=True):
     kind: str
 
 
+class EventEntry(msgspec.Struct, frozen=True):
+    """One event of whatever it was that it happened to."""
+
+    number: int
+    at: int
+    """When it was committed."""
+    type: str
+    job_id: str | None
+    body: list[Any]
+
+
+class FindEvents(Question[list[EventEntry]], frozen=True, tag=True):
+    """What happened to all jobs, workers, tenants and documents, in the order of commits, in a range of time.
+
+    `after` is the number of the last event of the page before; empty `types` mean any.
+    """
+
+    since: int = 0
+    until: int | None = None
+    types: tuple[str, ...] = ()
+    after: int = 0
+    limit: int = 1_000
+
+
 class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
     """Entries of a log (`decision`, `load`, `audit`) in a range of time."""
 
@@ -144,12 +180,17 @@ class GetRecords(Question[list[RecordRow]], frozen=True, tag=True):
     limit: int = 1_000
 
 
-STORED = (GetJob, FindJobs, GetHistory, CountJobs, GetRecords)
+STORED = (GetJob, FindJobs, GetHistory, FindEvents, CountJobs, GetRecords)
 """Questions that the store answers alone, without a look at the state."""
 
 
 def answer(question: Question[R], state: State, store: Store, now: int) -> R:
     """Answer a question from the state and the store."""
+    with reading(f"{store.name}: a stored row"):
+        return _answer(question, state, store, now)
+
+
+def _answer(question: Question[R], state: State, store: Store, now: int) -> R:
     reply: Any
     match question:
         case GetJob():
@@ -158,14 +199,17 @@ def answer(question: Question[R], state: State, store: Store, now: int) -> R:
             reply = [job_info(view) for view in store.find_jobs(question.query)]
         case GetHistory():
             _view(store, question.job_id)
-            rows = store.events_of(question.job_id, question.after, question.limit)
-            reply = [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
+            reply = history_of(store, question.job_id, question.after, question.limit)
+        case FindEvents():
+            reply = list(islice(_events(store, question), question.limit))
         case Explain():
             reply = _explain(state, store, question.job_id, now)
         case GetStatus():
             reply = _status(state, now)
         case CountJobs():
             reply = _counts(store)
+        case GetSettings():
+            reply = state.settings
         case GetLeases():
             wanted = question.worker_id
             reply = [lease for lease in state.leases.values() if wanted is None or lease.worker_id == wanted]
@@ -176,6 +220,25 @@ def answer(question: Question[R], state: State, store: Store, now: int) -> R:
         case _:
             raise TypeError(f"{type(question).__name__} is not a question this engine knows")
     return reply  # type: ignore[no-any-return]  # each case answers with its question's type
+
+
+def history_of(store: Store, job_id: str, after: int = 0, limit: int = 1_000) -> list[HistoryEntry]:
+    """What happened to a job, as far as it has been indexed."""
+    rows = store.events_of(job_id, after, limit)
+    return [HistoryEntry(row.number, row.at, row.type, _body(row.body)) for row in rows]
+
+
+def _events(store: Store, asked: FindEvents) -> Iterator[EventEntry]:
+    commit = max(0, (asked.after >> PLACES) - 1)
+    while page := store.entries(asked.since, asked.until, commit, _ENTRIES):
+        for row in page:
+            for place, event in enumerate(decode(row.events)):
+                number = row.number << PLACES | place
+                name = str(event.__struct_config__.tag)
+                if number > asked.after and (not asked.types or name in asked.types):
+                    job_id = getattr(event, JOB_FIELD.get(type(event), ""), None)
+                    yield EventEntry(number, row.at, name, job_id, _body(encode(event)))
+        commit = page[-1].number
 
 
 def ended(state: State, job_id: str) -> bool | None:
@@ -205,7 +268,7 @@ def job_info(view: JobView) -> JobInfo:
         job.seq,
         view.state,
         kind,
-        CLASSES[job_class],
+        _class_name(job_class),
         spec,
         job.created_at,
         job.created_at if status is None else status.queued_at,
@@ -258,5 +321,11 @@ def _status(state: State, now: int) -> Status:
 def _counts(store: Store) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for (job_state, job_class), count in store.counts().items():
-        found.setdefault(str(job_state), {})[CLASSES[job_class]] = count
+        found.setdefault(str(job_state), {})[_class_name(job_class)] = count
     return found
+
+
+def _class_name(job_class: int) -> str:
+    if not 0 <= job_class < len(CLASSES):
+        raise StoreDamaged(f"a job of class {job_class} cannot be: the store is damaged")
+    return CLASSES[job_class]

@@ -213,6 +213,8 @@ def _lease(job_id: str, spec: JobSpec, standing: Standing | None, row: LeaseRow,
 def _mend_low_water(state: State, changes: Changes, mark: Mark) -> None:
     """Jobs above the mark that are not live have ended."""
     live = sorted([job.seq for job in state.jobs.values() if job.state not in TERMINAL])
+    if live and live[-1] > mark.seq:
+        raise StoreDamaged(f"job {live[-1]} is above the last number given out, {mark.seq}")
     for before, after in pairwise([mark.low_water - 1, *live, mark.seq + 1]):
         if after - before > 1:
             for ended in range(before + 1, after):

@@ -125,7 +125,7 @@ def replay(base: Tables, journal: Iterable[JournalRow], content: Tables) -> Tabl
     for row in journal:
         try:
             run.commit(row)
-        except (HeadgateError, LookupError, ValueError) as error:
+        except (HeadgateError, LookupError, ValueError, msgspec.MsgspecError) as error:
             raise JournalBroken(f"commit {row.number} cannot be replayed: {error!r}", number=row.number) from error
     return run.tables
 

@@ -14,7 +14,7 @@ R = TypeVar("R")
 EVERY = 1_000
 """Milliseconds between two ticks when nothing is due sooner."""
 INDEX_EVERY = 100
-"""Milliseconds between two looks at the history index while it is behind."""
+"""Milliseconds between two looks at the history index, or at what is too old, while there is more to do."""
 
 STANDBY_EVERY = 250
 """Milliseconds between two tries of a standby to become the owner."""
@@ -115,6 +115,7 @@ class Rounds:
                 self.writer.cycle(now)
             self.writer.flush()
             self.writer.index()
+            self.writer.compact(now)
         except Deposed as error:
             self.problem, self.deposed = str(error), True
         except (HeadgateError, OSError) as error:
@@ -135,7 +136,7 @@ class Rounds:
         if self.writer.stopped is not None:
             return now + EVERY
         due = self.writer.state.next_timer()
-        soon = now + (INDEX_EVERY if self.writer.index_backlog else EVERY)
+        soon = now + (INDEX_EVERY if self.writer.behind else EVERY)
         self.wake_at = soon if due is None else min(soon, max(now, due))
         return self.wake_at
 

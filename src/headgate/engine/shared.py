@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -21,7 +21,9 @@ from headgate.core import commands as c
 from headgate.core.cluster import WorkerSpec
 from headgate.core.events import Event
 from headgate.core.lease import Lease
+from headgate.core.retention import Retention
 from headgate.core.state import State
+from headgate.engine.compacting import counted
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
@@ -38,7 +40,7 @@ from headgate.engine.working import (
     refusal,
 )
 from headgate.engine.writer import Writer
-from headgate.ports import Clock, StoreError
+from headgate.ports import Clock, Compacted, Gone, StoreError
 
 R = TypeVar("R")
 
@@ -255,6 +257,31 @@ class SharedEngine:
             if self.writer.stopped is None:
                 self.writer.record(kind, self.clock.now(), key, body)
                 self._drain()
+
+    def compact(self, retention: Retention) -> Compacted:
+        """Delete everything older than the given ages, while others go on between the commits."""
+        with self._turn:
+            self._drain()
+            self.rounds.catch_up()
+            steps = self.writer.sweep(retention, self.clock.now())
+        total = Compacted()
+        while (gone := self._drop_next(steps)) is not None:
+            total = counted(total, gone)
+        while self._shrink():
+            pass
+        return total
+
+    def _drop_next(self, steps: Iterator[Gone]) -> Gone | None:
+        with self._turn:
+            self.read(lambda _: None)  # it may have stopped meanwhile
+            gone = next(steps, None)
+            if gone is not None:
+                self.writer.drop(gone)
+            return gone
+
+    def _shrink(self) -> bool:
+        with self._turn:
+            return self.writer.stopped is None and self.writer.store.shrink(spare=0.0)
 
     def subscribe(self, limit: int = 10_000, wants: Callable[[Event], bool] | None = None) -> Subscription:
         """Listen to committed events."""

@@ -12,8 +12,10 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
+from headgate.core.retention import Retention
 from headgate.engine import questions as q
 from headgate.engine import working as working  # noqa: PLC0414 - its questions travel too
+from headgate.ports import Compacted
 
 LARGEST = 256 << 20
 _LENGTH = struct.Struct(">I")
@@ -24,6 +26,12 @@ class WaitEnd(q.Question[bool], frozen=True, tag=True):
 
     job_id: str
     within: float
+
+
+class Compact(q.Question[Compacted], frozen=True, tag=True):
+    """Delete everything older than the given ages. A question to the owner's own commits, not to the core."""
+
+    retention: Retention
 
 
 class Failed(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ drive the same writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from headgate.core import commands as c
@@ -17,15 +17,18 @@ from headgate.core.errors import DuplicateJob
 from headgate.core.fingerprint import digest
 from headgate.core.lease import epoch_of
 from headgate.core.ordering import Decider, Note, Policy
+from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import JobState
+from headgate.engine.compacting import Compactor, sweep
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
-from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, RecordRow, Store
+from headgate.engine.soundness import check_mark, reading
+from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, OldEnd, RecordRow, Store
 
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
@@ -35,6 +38,8 @@ MOST_PER_CYCLE = 10_000
 KEEP_LOAD = 10_000
 """Milliseconds between two samples of one source that are kept."""
 INDEX_ROWS = 2_000
+_LOOKS = 10
+"""Steps of a sweep that find nothing to delete, before others get their turn."""
 
 
 class Group:
@@ -94,6 +99,7 @@ class Writer:
     def open(self, now: int) -> None:
         """Become the owner of the store and rebuild the state. Every live lease gets a full TTL."""
         mark = self.store.open()
+        check_mark(self.store.name, mark)
         self.state, self._changes = recover(self.store, self.settings, mark, now)
         self.number = mark.number
         if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
@@ -101,9 +107,9 @@ class Writer:
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
-        self._index = HistoryIndex(self._seq_of)
-        for row in self.store.journal(after=mark.indexed):
-            self._index.add_journal(row)
+        with reading(f"{self.store.name}: the journal"):
+            self._index = HistoryIndex(self._seq_of, self.store.journal, mark.indexed)
+        self._compactor = Compactor(self.store, self.settings.retention, self._forget)
         self._room = -1
         self._wake = True
         self._last_now = now
@@ -158,7 +164,7 @@ class Writer:
         self._last_now = max(self._last_now, now)
         if not self._wake:
             self._wake = not _WAKING.isdisjoint([type(event) for event in outcome.events])
-        if type(command) is c.Tick:
+        if type(command) is c.Tick or type(command) is c.Forget:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:
                     self._forgotten_to = max(self._forgotten_to, *event.ids)
@@ -189,12 +195,14 @@ class Writer:
         if unknown:
             unknown -= {job.id for job in command.jobs}
             finished = self.store.states_of(unknown) if unknown else {}
-        for job in command.jobs:
-            key = job.spec.idempotency_key
-            if key is not None and ((tenant := job.spec.kind.tenant), key) not in self.state.keys:
-                row = self.store.find_key(tenant, key)
-                if row is not None:
-                    keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
+        wanted = {
+            place
+            for job in command.jobs
+            if (key := job.spec.idempotency_key) is not None
+            and (place := (job.spec.kind.tenant, key)) not in self.state.keys
+        }
+        for (tenant, key), row in self.store.find_keys(wanted).items() if wanted else ():
+            keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
         return c.Submit(command.jobs, finished, keys) if finished or keys else command
 
     def _refuse_forgotten(self, command: c.Submit) -> None:
@@ -291,18 +299,55 @@ class Writer:
             self.fail(group, error)
             raise
         if events:
-            self._index.add(self.number, group.batch.journal, events, self._changes.seqs)
+            self._index.add(self.number, self._last_now, group.batch.journal, events, self._changes.seqs)
         return self._write(group)
 
     def index(self) -> None:
         """Catch up with the history of jobs, some rows at a time, in a commit of its own."""
         if self.stopped is not None or not self._index.backlog:
             return
+        batch = self._own_batch()
+        with reading(f"{self.store.name}: the journal"):
+            batch.events, batch.indexed = self._index.take(INDEX_ROWS)
+        self._commit_alone(batch)
+
+    def compact(self, now: int) -> None:
+        """Delete some of what has come of age, if a sweep is due or under way, in a commit of its own."""
+        for _ in range(_LOOKS):
+            gone = self._compactor.step(now) if self.stopped is None else None
+            if gone is None or self.drop(gone):
+                return
+
+    def sweep(self, retention: Retention, now: int) -> Iterator[Gone]:
+        """Everything older than other ages than those of the settings, to be dropped step by step."""
+        return sweep(self.store, retention, now, self._forget)
+
+    def drop(self, gone: Gone) -> bool:
+        """Delete rows in a commit of its own; false if there are none."""
+        if not gone or self.stopped is not None:
+            return False
+        batch = self._own_batch()
+        batch.gone = gone
+        self._commit_alone(batch)
+        return True
+
+    def _forget(self, old: list[OldEnd]) -> list[OldEnd]:
+        """Forget jobs and say which may be deleted; not yet those whose history is still to be written."""
+        told = self._index.told_before()
+        ids = tuple(end.id for end in old if told is None or end.ended_at < told)
+        may_go = self._take(c.Forget(ids), self._last_now) if ids else ()
+        chosen = frozenset(may_go)
+        return [end for end in old if end.id in chosen]
+
+    def _own_batch(self) -> Batch:
+        """A batch of the engine's own, which nobody waits for and which leaves nothing in the journal."""
         self.number += 1
-        low_water = self._changes.low_water.mark
-        state, group = self.state, Group()
-        group.batch = Batch(self.number, state.epoch, self._last_now, state.seq, state.tokens, low_water)
-        group.batch.events, group.batch.indexed = self._index.take(INDEX_ROWS)
+        state, low_water = self.state, self._changes.low_water.mark
+        return Batch(self.number, state.epoch, self._last_now, state.seq, state.tokens, low_water)
+
+    def _commit_alone(self, batch: Batch) -> None:
+        group = Group()
+        group.batch = batch
         self.seal(self._write(group))
         self._sealing = None
 
@@ -355,6 +400,11 @@ class Writer:
             self._forgotten_to = max(self._forgotten_to, *(row.id for row in group.batch.jobs))
         for done in [*group.waiting, *self._group.waiting]:
             done(cause)
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is upkeep to go on with soon."""
+        return self._index.backlog > 0 or self._compactor.at_work
 
     @property
     def index_backlog(self) -> int:

@@ -11,6 +11,7 @@ from headgate.core import commands as c
 from headgate.core.errors import Conflict, InvalidInput, NotFound
 from headgate.core.job_input import LIMITS, text
 from headgate.core.quantities import duration
+from headgate.core.retention import Retention
 from headgate.server import audit, strict, tokens
 from headgate.server.records import read_after
 from headgate.server.routing import Call, Reply, Routes
@@ -82,6 +83,15 @@ async def revoke_token(service: Service, call: Call) -> Reply:
         raise Conflict("a token cannot revoke itself")
     await service.engine.do(c.PutDocument(tokens.KIND, call["id"], None))
     return Reply(b"", 204)
+
+
+@routes.add("POST", "/v2/admin/compact", "admin", body=w.CompactIn, replies={200: w.CompactedOut}, audit=True)
+async def compact(service: Service, call: Call) -> Reply:
+    """Delete what is older than the given ages, while everything else goes on."""
+    given = strict.read_as(call.body, w.CompactIn)
+    ages = {name: duration(age, name) for name in given.__struct_fields__ if (age := getattr(given, name)) is not None}
+    gone = await service.engine.compact(Retention(**ages))
+    return Reply(w.CompactedOut(*gone))
 
 
 @routes.add("GET", "/v2/admin/audit", "admin", query=AuditQuery, replies={200: w.AuditOut})

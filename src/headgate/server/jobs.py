@@ -15,7 +15,7 @@ from headgate.core.job import CLASSES
 from headgate.core.job_input import LIMITS, long_text, pairs
 from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
-from headgate.engine.questions import Explain, FindJobs, GetHistory, GetJob, JobInfo, answer, ended
+from headgate.engine.questions import Explain, FindEvents, FindJobs, GetHistory, GetJob, JobInfo, answer, ended
 from headgate.ports import JobQuery
 from headgate.server import strict
 from headgate.server.records import read_after
@@ -148,6 +148,26 @@ async def get_events(service: Service, call: Call) -> Reply:
     found = await service.ask(GetHistory(call["id"], call.query.after, call.query.limit))
     following = found[-1].number if len(found) == call.query.limit else None
     return Reply(w.EventsOut([views.event_out(entry) for entry in found], following))
+
+
+class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which events to list, by the time of their commit; several types may be separated by commas."""
+
+    since: float | None = None
+    until: float | None = None
+    type: tuple[str, ...] = ()
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    limit: Limit = 1_000
+
+
+@routes.add("GET", "/v2/events", "read", query=EventsQuery, replies={200: w.EventsOut}, tenants=False)
+async def list_events(service: Service, call: Call) -> Reply:
+    """What happened to everything in a range of time, in order, a page at a time."""
+    asked: EventsQuery = call.query
+    since, until = _instant(asked.since, "since") or 0, _instant(asked.until, "until")
+    found = await service.ask(FindEvents(since, until, asked.type, asked.after, asked.limit))
+    following = found[-1].number if len(found) == asked.limit else None
+    return Reply(w.EventsOut([views.any_event_out(entry) for entry in found], following))
 
 
 @routes.add("GET", "/v2/jobs/{id}/explain", "read", replies={200: w.ExplainOut})

@@ -86,7 +86,8 @@ async def _known(service: Service, tenant: str, key: str) -> str | None:
     known = service.state.keys.get((tenant, key))
     if known is not None:
         return known[0]
-    row = await service.aside(service.engine.writer.store.find_key, tenant, key)
+    found = await service.aside(service.engine.writer.store.find_keys, [(tenant, key)])
+    row = found.get((tenant, key))
     return None if row is None else row.id
 
 

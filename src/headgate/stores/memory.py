@@ -10,26 +10,28 @@ import heapq
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
 
 from headgate.core.states import JobState
 from headgate.ports import (
     Batch,
     CommitFailed,
-    Compacted,
     Deposed,
     DocumentRow,
     EndedJob,
     EndRow,
     EventRow,
+    Gone,
     JobQuery,
     JobRow,
     JobView,
     JournalRow,
+    Key,
     LeaseRow,
     LiveJob,
     Mark,
+    OldEnd,
     RecordRow,
-    Retention,
     StatusRow,
     StoreError,
     live_job,
@@ -82,6 +84,8 @@ class MemoryDisk:
             self.events.setdefault(event.job_seq, {})[event.number] = event
         if batch.journal:
             self.journal[batch.number] = JournalRow(batch.number, batch.epoch, batch.at, batch.journal)
+        if batch.gone is not None:
+            self._drop(batch.gone)
         indexed = self.mark.indexed if batch.indexed is None else batch.indexed
         self.mark = Mark(self.mark.epoch, batch.number, batch.seq, batch.tokens, indexed, batch.low_water)
 
@@ -97,13 +101,24 @@ class MemoryDisk:
         else:
             self.documents[document.kind, document.id] = document
 
-    def forget_job(self, seq: int) -> None:
-        """Delete an ended job with its result and events."""
-        job = self.jobs.pop(seq)
-        del self.seq_of[job.id], self.ends[seq]
+    def _drop(self, gone: Gone) -> None:
+        for seq in gone.jobs:
+            self._drop_job(seq)
+        for seq in gone.histories:
+            self.events.pop(seq, None)
+        for number in gone.journal:
+            self.journal.pop(number, None)
+        for place in gone.records:
+            self.records.pop(place, None)
+
+    def _drop_job(self, seq: int) -> None:
+        job = self.jobs.pop(seq, None)
+        if job is None:
+            return
+        del self.seq_of[job.id]
         if job.key is not None and self.keys.get((job.tenant, job.key)) == seq:
             del self.keys[job.tenant, job.key]
-        for rows in (self.statuses, self.leases, self.events):
+        for rows in (self.statuses, self.leases, self.ends, self.events):
             rows.pop(seq, None)
 
 
@@ -195,10 +210,10 @@ class MemoryStore:
             known = self.disk.seq_of
             return {job_id: self.disk.view(known[job_id]).state for job_id in job_ids if job_id in known}
 
-    def find_key(self, tenant: str, key: str) -> JobRow | None:
+    def find_keys(self, keys: Iterable[Key]) -> dict[Key, JobRow]:
         with self.disk.lock:
-            seq = self.disk.keys.get((tenant, key))
-            return None if seq is None else self.disk.jobs[seq]
+            known, jobs = self.disk.keys, self.disk.jobs
+            return {key: jobs[known[key]] for key in keys if key in known}
 
     def counts(self) -> dict[tuple[JobState, int], int]:
         with self.disk.lock:
@@ -214,6 +229,9 @@ class MemoryStore:
         with self.disk.lock:
             return iter([self.disk.journal[number] for number in sorted(self.disk.journal) if number > after])
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        return list(islice((row for row in self.journal(after) if _within(row.at, since, until)), limit))
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
@@ -228,39 +246,29 @@ class MemoryStore:
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 
-    def compact(self, now: int, retention: Retention) -> Compacted:
+    def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
         with self.disk.lock:
-            self._fence()
-            return Compacted(
-                jobs=self._forget_jobs(now, retention.jobs),
-                journal=self._forget_journal(now, retention.journal),
-                records=sum(self._forget_records(kind, now - age) for kind, age in retention.records.items()),
-            )
+            ends = (end for end in self.disk.ends.values() if after < (end.ended_at, end.seq) and end.ended_at < before)
+            old = heapq.nsmallest(limit, ends, key=lambda end: (end.ended_at, end.seq))
+            return [self._old_end(end) for end in old]
 
-    def _forget_jobs(self, now: int, age: int | None) -> int:
-        if age is None:
-            return 0
-        old = [seq for seq, end in self.disk.ends.items() if end.ended_at < now - age]
-        for seq in old:
-            self.disk.forget_job(seq)
-        return len(old)
+    def _old_end(self, end: EndRow) -> OldEnd:
+        job = self.disk.jobs[end.seq]
+        return OldEnd(end.ended_at, end.seq, job.id, job.key is not None, bool(self.disk.events.get(end.seq)))
 
-    def _forget_journal(self, now: int, age: int | None) -> int:
-        """Delete from the front only: a journal with a hole cannot be replayed."""
-        old: list[int] = []
-        for number in sorted(self.disk.journal):
-            if age is None or number > self.disk.mark.indexed or self.disk.journal[number].at >= now - age:
-                break
-            old.append(number)
-        for number in old:
-            del self.disk.journal[number]
-        return len(old)
+    def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
+        with self.disk.lock:
+            journal, indexed = self.disk.journal, self.disk.mark.indexed
+            front = takewhile(lambda number: number <= indexed and journal[number].at < before, sorted(journal))
+            return list(islice(front, limit))
 
-    def _forget_records(self, kind: str, before: int) -> int:
-        old = [place for place in self.disk.records if place[0] == kind and place[1] < before]
-        for place in old:
-            del self.disk.records[place]
-        return len(old)
+    def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
+        with self.disk.lock:
+            places = (place[1:] for place in self.disk.records if place[0] == kind and place[1] < before)
+            return heapq.nsmallest(limit, places)
+
+    def shrink(self, spare: float) -> bool:  # noqa: ARG002 - there is no file to shrink
+        return False
 
     def backup(self, target: str) -> None:
         raise StoreError(f"a store in memory cannot be copied to {target}")

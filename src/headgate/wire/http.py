@@ -164,16 +164,18 @@ class CancelIn(Body, frozen=True):
 
 
 class EventOut(Out, frozen=True):
-    """One event in the history of a job."""
+    """One event."""
 
     number: int
     at: float
     type: str
     data: dict[str, Json] = {}
+    job_id: str | None = None
+    """In lists of events of everything."""
 
 
 class EventsOut(Out, frozen=True):
-    """A part of a job's history, oldest first; `next` continues it."""
+    """Events, oldest first; `next` continues them."""
 
     events: list[EventOut]
     next: int | None = None
@@ -808,3 +810,24 @@ class AuditOut(Out, frozen=True):
 
     entries: list[AuditEntryOut]
     next: str | None = None
+
+
+class CompactIn(Body, frozen=True):
+    """Ages from which on things are deleted: seconds, or texts such as '30d'. What is not named stays."""
+
+    jobs: float | str | None = None
+    keys: float | str | None = None
+    events: float | str | None = None
+    decisions: float | str | None = None
+    load: float | str | None = None
+    audit: float | str | None = None
+    logs: float | str | None = None
+
+
+class CompactedOut(Out, frozen=True):
+    """How much was deleted."""
+
+    jobs: int
+    histories: int
+    journal: int
+    records: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from headgate.core import events as e
 from headgate.core.apply.ledgers import end_lease, settle
 from headgate.core.errors import InvalidInput
@@ -20,7 +22,7 @@ def job_submitted(state: State, event: e.JobSubmitted) -> None:
     state.counts[event.state] += 1
     state.tenant_named(of.tenant).live += 1
     if event.waits_for or event.depth:
-        state.graph.add(event.id, event.waits_for, event.depth)
+        state.graph.add(event.id, event.waits_for, event.depth, spec.dependencies)
     if event.state is QUEUED and spec.not_before is spec.deadline is None:
         state.make_ready(job)
     elif event.state is QUEUED:
@@ -158,5 +160,9 @@ def jobs_forgotten(state: State, event: e.JobsForgotten) -> None:
         if job.settled is not None:
             state.settled.pop(job.settled.lease_id, None)
     gone = set(event.ids)
-    while state.finished and state.finished[0] in gone:
+    left = len(gone)
+    while left and state.finished and state.finished[0] in gone:
         state.finished.popleft()
+        left -= 1
+    if left:  # not the oldest: some before them stay, since live jobs depend on them
+        state.finished = deque(job_id for job_id in state.finished if job_id not in gone)

@@ -66,5 +66,6 @@ _HANDLERS: Final[dict[type[c.Command[Any]], Callable[[Turn, Any], Any]]] = {
     c.SampleLoad: load.sample,
     c.WithdrawLoad: load.withdraw,
     c.Tick: tick.tick,
+    c.Forget: jobs.forget,
     c.Resume: tick.resume,
 }

@@ -182,6 +182,21 @@ def _standing(
     return tuple(open_), bad
 
 
+def forget(turn: Turn, command: c.Forget) -> tuple[str, ...]:
+    """Forget ended jobs that are about to be deleted; answers with those that may be."""
+    state = turn.state
+    may_go = tuple(job_id for job_id in command.ids if _may_go(state, job_id))
+    known = tuple(job_id for job_id in may_go if job_id in state.jobs)
+    if known:
+        turn.emit(e.JobsForgotten(turn.now, known))
+    return may_go
+
+
+def _may_go(state: State, job_id: str) -> bool:
+    job = state.jobs.get(job_id)
+    return (job is None or job.state in TERMINAL) and not state.graph.needed(job_id)
+
+
 def cancel(turn: Turn, command: c.Cancel) -> None:
     """Cancelling twice is the same as once."""
     job = turn.state.job(command.job_id)

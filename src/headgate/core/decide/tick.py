@@ -64,8 +64,9 @@ def _end_leases(turn: Turn) -> None:
         if lease is None:
             continue
         if lease.timeout_at is not None and lease.timeout_at <= now:
-            failure = e.Failure("timeout", f"ran longer than {(lease.timeout_at - (lease.started_at or 0)) / 1000:g} s")
-            attempt_failed(turn, state.jobs[lease.job_id], lease, failure)
+            job = state.jobs[lease.job_id]
+            failure = e.Failure("timeout", f"ran longer than {(job.kind.of.timeout or 0) / 1000:g} s")
+            attempt_failed(turn, job, lease, failure)
         elif lease.fence_at is not None and lease.fence_at <= now:
             _fence(turn, lease)
         elif lease.expires_at <= now:

@@ -7,7 +7,8 @@ from typing import Final
 
 from headgate.ports import Chance, StoreUnavailable
 
-FIRST_SECONDS: Final = 0.02
+FIRST_SECONDS: Final = 0.002
+"""A connection that was merely cut is there again at once; a server that is gone is asked less and less often."""
 LONGEST_SECONDS: Final = 2.0
 
 

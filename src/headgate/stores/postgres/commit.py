@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from headgate.ports import Batch, JournalRow
+from headgate.ports import Batch, Gone, JournalRow
 from headgate.stores.postgres.arrays import pack_int
 from headgate.stores.postgres.tables import (
     ALL,
     DOCUMENT,
     EVENT,
     HISTORY,
+    HISTORY_OF,
     JOB,
     JOURNAL,
     LEASE,
@@ -29,6 +30,7 @@ _FENCE = """WITH fence AS (
         indexed = coalesce({}::bigint, indexed), commits = commits + 1, heartbeat = clock_timestamp()
     WHERE epoch = {}::bigint AND commits = {}::bigint RETURNING 1
 )"""
+_DROPPED = (JOB, STATUS, LEASE, HISTORY, HISTORY_OF, DOCUMENT, RECORD, JOURNAL)
 _BEHIND_FENCE = "EXISTS (SELECT FROM fence)"
 _NOTIFY = "SELECT pg_notify({}::text, {}::text) FROM fence"
 
@@ -51,7 +53,7 @@ class Pending:
 
     def __init__(self) -> None:
         self._rows: dict[Table, dict[Any, Sequence[Any]]] = {table: {} for table in ALL}
-        self._gone: dict[Table, dict[Any, None]] = {STATUS: {}, LEASE: {}, DOCUMENT: {}}
+        self._gone: dict[Table, dict[Any, None]] = {table: {} for table in _DROPPED}
         self._last: Batch | None = None
         self._indexed: int | None = None
 
@@ -75,6 +77,8 @@ class Pending:
         self._put(EVENT, batch.events)
         if batch.journal:
             self._put(JOURNAL, [JournalRow(batch.number, batch.epoch, batch.at, batch.journal)])
+        if batch.gone is not None:
+            self._forget(batch.gone)
         self._indexed = self._indexed if batch.indexed is None else batch.indexed
         self._last = batch
 
@@ -87,10 +91,17 @@ class Pending:
                 gone.pop(key, None)
 
     def _drop(self, table: Table, keys: Iterable[Any]) -> None:
-        known, gone = self._rows[table], self._gone[table]
+        known, gone = self._rows.get(table, {}), self._gone[table]
         for key in keys:
             known.pop(key, None)
             gone[key] = None
+
+    def _forget(self, gone: Gone) -> None:
+        for table in (JOB, STATUS, LEASE, HISTORY, HISTORY_OF):
+            self._drop(table, gone.jobs)
+        self._drop(HISTORY_OF, gone.histories)
+        self._drop(JOURNAL, gone.journal)
+        self._drop(RECORD, gone.records)
 
     def prepare(self) -> Prepared:
         """Pack all of it."""

@@ -39,7 +39,7 @@ def backup(address: Address, target: str) -> None:
     """Copy everything, as it is at one moment, to a new file."""
     conn = connect(address)
     try:
-        with Path(target).open("xb") as raw, conn.transaction():
+        with open(target, "xb", opener=_private) as raw, conn.transaction():
             conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as out:
                 _write(conn, out)
@@ -53,6 +53,10 @@ def backup(address: Address, target: str) -> None:
         raise StoreError(f"the copy to {target} failed: {reason}") from error
     finally:
         conn.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _write(conn: Connection, out: gzip.GzipFile) -> None:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any, Final
 
 from headgate.core.states import JobState
-from headgate.ports import EndRow, EventRow, JobQuery, JobRow, JobView, JournalRow, LeaseRow, RecordRow, StatusRow
+from headgate.ports import (
+    EndRow,
+    EventRow,
+    JobQuery,
+    JobRow,
+    JobView,
+    JournalRow,
+    Key,
+    LeaseRow,
+    OldEnd,
+    RecordRow,
+    StatusRow,
+)
 from headgate.stores.postgres.readers import Readers
-from headgate.stores.postgres.tables import EVENT, HISTORY, JOB, JOURNAL, LEASE, RECORD, STATUS
+from headgate.stores.postgres.tables import EVENT, HISTORY, JOB, JOURNAL, LEASE, RECORD, STATUS, Table
 
 PAGE: Final = 1_000
 
@@ -65,11 +78,13 @@ def states_of(readers: Readers, job_ids: Iterable[str]) -> dict[str, JobState]:
     return {job_id: JobState(state) for job_id, state in readers.ask(statement, [list(job_ids)])}
 
 
-def find_key(readers: Readers, tenant: str, key: str) -> JobRow | None:
-    """The last job of a tenant that was submitted with that key."""
-    statement = f"SELECT {JOB.select()} FROM job WHERE tenant = %s AND key = %s ORDER BY seq DESC LIMIT 1"
-    rows = readers.ask(statement, [tenant, key])
-    return JobRow(*rows[0]) if rows else None
+def find_keys(readers: Readers, keys: Iterable[Key]) -> dict[Key, JobRow]:
+    """The last job of each tenant that was submitted with each key."""
+    wanted = list(keys)
+    statement = f"""SELECT {JOB.select("job")} FROM unnest(%s::text[], %s::text[]) AS wanted(tenant, key)
+        JOIN job ON job.tenant = wanted.tenant AND job.key = wanted.key ORDER BY job.seq"""
+    rows = readers.ask(statement, [[tenant for tenant, _ in wanted], [key for _, key in wanted]])
+    return {(job.tenant, str(job.key)): job for job in (JobRow(*row) for row in rows)}
 
 
 def counts(readers: Readers) -> dict[tuple[JobState, int], int]:
@@ -92,13 +107,44 @@ def journal(readers: Readers, after: int) -> Iterator[JournalRow]:
         after = page[-1][0]
 
 
+def entries(readers: Readers, since: int, until: int | None, after: int, limit: int) -> list[JournalRow]:
+    """Entries of the journal in a range of time."""
+    wanted: Conditions = [("number > %s", after), ("at >= %s", since), ("at < %s", until)]
+    return [JournalRow(*row) for row in _ask(readers, JOURNAL, wanted, "number", limit)]
+
+
 def records(readers: Readers, kind: str, since: int, until: int | None, key: str | None, limit: int) -> list[RecordRow]:
     """Entries of a log, oldest first."""
-    wanted = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
+    wanted: Conditions = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
+    return [RecordRow(*row) for row in _ask(readers, RECORD, wanted, "at, number", limit)]
+
+
+def _ask(readers: Readers, table: Table, wanted: Conditions, order: str, limit: int) -> list[tuple[Any, ...]]:
+    """The rows of a table that meet the conditions that have a value."""
     given = [(condition, value) for condition, value in wanted if value is not None]
     where = " AND ".join(condition for condition, _ in given)
-    statement = f"SELECT {RECORD.select()} FROM record WHERE {where} ORDER BY at, number LIMIT %s"
-    return [RecordRow(*row) for row in readers.ask(statement, [*(value for _, value in given), limit])]
+    statement = f"SELECT {table.select()} FROM {table.name} WHERE {where} ORDER BY {order} LIMIT %s"
+    return readers.ask(statement, [*(value for _, value in given), limit])
+
+
+def old_ends(readers: Readers, before: int, after: tuple[int, int], limit: int) -> list[OldEnd]:
+    """Jobs that ended before a time, oldest end first."""
+    statement = """SELECT history.ended_at, history.seq, job.id, job.key IS NOT NULL,
+            EXISTS (SELECT FROM event WHERE job_seq = history.seq) FROM history JOIN job USING (seq)
+        WHERE ended_at < %s AND (ended_at, history.seq) > (%s, %s) ORDER BY ended_at, history.seq LIMIT %s"""
+    return [OldEnd(*row) for row in readers.ask(statement, [before, *after, limit])]
+
+
+def old_entries(readers: Readers, before: int, limit: int) -> list[int]:
+    """The front of the journal, up to the first entry that has to stay."""
+    statement = "SELECT number, at FROM journal WHERE number <= (SELECT indexed FROM meta) ORDER BY number LIMIT %s"
+    return [number for number, _ in takewhile(lambda row: row[1] < before, readers.ask(statement, [limit]))]
+
+
+def old_records(readers: Readers, kind: str, before: int, limit: int) -> list[tuple[int, int]]:
+    """The oldest entries of a log."""
+    statement = "SELECT at, number FROM record WHERE kind = %s AND at < %s ORDER BY at, number LIMIT %s"
+    return [(at, number) for at, number in readers.ask(statement, [kind, before, limit])]
 
 
 def _view(row: tuple[Any, ...]) -> JobView:

@@ -16,7 +16,6 @@ from headgate.ports import (
     Batch,
     Chance,
     CommitFailed,
-    Compacted,
     DocumentRow,
     EndedJob,
     EventRow,
@@ -24,10 +23,11 @@ from headgate.ports import (
     JobRow,
     JobView,
     JournalRow,
+    Key,
     LiveJob,
     Mark,
+    OldEnd,
     RecordRow,
-    Retention,
     StoreUnavailable,
 )
 from headgate.stores.postgres import dump, history, loading, upkeep
@@ -155,8 +155,8 @@ class PostgresStore:
     def states_of(self, job_ids: Iterable[str]) -> dict[str, JobState]:
         return history.states_of(self._readers, job_ids)
 
-    def find_key(self, tenant: str, key: str) -> JobRow | None:
-        return history.find_key(self._readers, tenant, key)
+    def find_keys(self, keys: Iterable[Key]) -> dict[Key, JobRow]:
+        return history.find_keys(self._readers, keys)
 
     def counts(self) -> dict[tuple[JobState, int], int]:
         return history.counts(self._readers)
@@ -167,6 +167,9 @@ class PostgresStore:
     def journal(self, after: int = 0) -> Iterator[JournalRow]:
         return history.journal(self._readers, after)
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        return history.entries(self._readers, since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
@@ -174,11 +177,17 @@ class PostgresStore:
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 
-    def compact(self, now: int, retention: Retention) -> Compacted:
-        try:
-            return upkeep.compact(self._leadership, now, retention)
-        except psycopg.Error as error:
-            raise unavailable(self._address, error) from error
+    def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
+        return history.old_ends(self._readers, before, after, limit)
+
+    def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
+        return history.old_entries(self._readers, before, limit)
+
+    def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
+        return history.old_records(self._readers, kind, before, limit)
+
+    def shrink(self, spare: float) -> bool:  # noqa: ARG002 - the server does it, when it sees fit
+        return False
 
     def backup(self, target: str) -> None:
         dump.backup(self._address, target)

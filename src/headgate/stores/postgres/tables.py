@@ -75,4 +75,7 @@ RECORD: Final = _table("record", RecordRow, 3)
 EVENT: Final = _table("event", EventRow, 2)
 JOURNAL: Final = _table("journal", JournalRow, 1)
 
+HISTORY_OF: Final = _table("event", EventRow, 1)
+"""The events of a job together, as they are deleted."""
+
 ALL: Final = (JOB, STATUS, LEASE, HISTORY, DOCUMENT, RECORD, EVENT, JOURNAL)

@@ -30,7 +30,8 @@ def opening_error(path: Path, error: apsw.Error) -> StoreError:
     """The error to raise when a file cannot be opened or read."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(f"{path}: this is not a SQLite database, or its beginning is damaged")
-    if isinstance(error, apsw.CorruptError):
+    # Our statements are right: if they do not fit the tables, or their numbers, those are not.
+    if isinstance(error, apsw.CorruptError | apsw.SQLError | apsw.ConstraintError):
         return StoreDamaged(f"{path}: the database is damaged: {reason(error)}")
     if isinstance(error, apsw.BusyError):
         return StoreUnavailable(f"{path}: another program keeps the database locked")
@@ -46,6 +47,8 @@ def opening(path: Path) -> Iterator[None]:
         raise opening_error(path, error) from error
     except UnicodeDecodeError as error:
         raise StoreDamaged(f"{path}: the database is damaged: a text in it is not UTF-8") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot use the database: {error.strerror}") from error
 
 
 def refuse_impossible_path(path: Path) -> None:
@@ -156,7 +159,7 @@ def create(path: Path, vfs: str | None = None) -> None:
     partial = path.with_name(path.name + ".partial")
     refuse_orphaned_log(path)
     with opening(path):
-        partial.unlink(missing_ok=True)
+        make_private(partial)
         connection = apsw.Connection(str(partial), vfs=vfs)
         try:
             connection.pragma("auto_vacuum", "incremental")
@@ -166,6 +169,12 @@ def create(path: Path, vfs: str | None = None) -> None:
         finally:
             connection.close()
     publish(partial, path)
+
+
+def make_private(path: Path) -> None:
+    """An empty file for its owner alone, in place of any other; the log that comes beside it gets the same rights."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def publish(partial: Path, path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import starmap
+from itertools import starmap, takewhile
 from math import inf
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,9 +20,11 @@ from headgate.ports import (
     JobRow,
     JobView,
     JournalRow,
+    Key,
     LeaseRow,
     LiveJob,
     Mark,
+    OldEnd,
     RecordRow,
     StatusRow,
     StoreDamaged,
@@ -66,18 +68,31 @@ _RECENT: Final = f"""SELECT {_JOB}, {_END} FROM history e CROSS JOIN job j ON j.
 _STATES: Final = f"""SELECT j.id, {_STATE} FROM json_each(?) wanted CROSS JOIN job j ON j.id = wanted.value
     LEFT JOIN history e ON e.seq = j.seq LEFT JOIN lease l ON l.seq = j.seq {_BESIDES}"""
 _COUNTS: Final = f"SELECT {_STATE} AS state, {_CLASS} AS job_class, count(*) FROM {_FROM_ALL} GROUP BY 1, 2"
-_KEY: Final = f"SELECT {_JOB} FROM job j WHERE j.tenant = ? AND j.key = ? ORDER BY j.seq DESC LIMIT 1"
+_KEYS: Final = f"""SELECT {_JOB} FROM json_each(?) wanted CROSS JOIN job j
+    ON j.tenant = wanted.value ->> 0 AND j.key = wanted.value ->> 1 ORDER BY j.seq"""
 _EVENTS: Final = f"""SELECT {_columns("v", EventRow)} FROM job j CROSS JOIN event v ON v.job_seq = j.seq
     WHERE j.id = ? AND v.number > ? ORDER BY v.number LIMIT ?"""
 _JOURNAL: Final = "SELECT number, epoch, at, events FROM journal WHERE number > ? ORDER BY number LIMIT ?"
+_ENTRIES: Final = """SELECT number, epoch, at, events FROM journal WHERE number > ?1 AND at >= ?2
+    AND (?3 IS NULL OR at < ?3) ORDER BY number LIMIT ?4"""
 _RECORDS: Final = """SELECT kind, at, number, key, body FROM record WHERE kind = ?1 AND at >= ?2
     AND (?3 IS NULL OR at < ?3) AND (?4 IS NULL OR key = ?4) ORDER BY at, number LIMIT ?5"""
+
+_OLD_ENDS: Final = """SELECT e.ended_at, e.seq, j.id, j.key IS NOT NULL,
+    EXISTS (SELECT 1 FROM event v WHERE v.job_seq = e.seq) FROM history e CROSS JOIN job j ON j.seq = e.seq
+    WHERE e.ended_at < ?1 AND e.ended_at >= ?2 AND (e.ended_at > ?2 OR e.seq > ?3)
+    ORDER BY e.ended_at, e.seq LIMIT ?4"""
+_OLD_ENTRIES: Final = """SELECT number, at FROM journal WHERE number <= (SELECT indexed FROM meta)
+    ORDER BY number LIMIT ?"""
+_OLD_RECORDS: Final = "SELECT at, number FROM record WHERE kind = ? AND at < ? ORDER BY at, number LIMIT ?"
 
 
 def mark(connection: apsw.Connection) -> Mark:
     """Where the store stands."""
-    rows = connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM meta")
-    return Mark(*next(rows))
+    row = next(connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM meta"), None)
+    if row is None:
+        raise StoreDamaged("the database is damaged: the row that says where it stands is missing")
+    return Mark(*row)
 
 
 def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
@@ -207,9 +222,10 @@ def states_of(connection: apsw.Connection, job_ids: Iterable[str]) -> dict[str, 
     return {job_id: _state(state) for job_id, state in rows}
 
 
-def find_key(connection: apsw.Connection, tenant: str, key: str) -> JobRow | None:
-    """The job that was submitted with an idempotency key."""
-    return next(starmap(JobRow, connection.execute(_KEY, (tenant, key))), None)
+def find_keys(connection: apsw.Connection, keys: Iterable[Key]) -> dict[Key, JobRow]:
+    """The jobs that were submitted with idempotency keys."""
+    rows = connection.execute(_KEYS, (_list(keys) or "[]",))
+    return {(str(row.tenant), str(row.key)): row for row in starmap(JobRow, rows)}
 
 
 def counts(connection: apsw.Connection) -> dict[tuple[JobState, int], int]:
@@ -227,8 +243,30 @@ def journal_page(connection: apsw.Connection, after: int, limit: int) -> list[Jo
     return list(starmap(JournalRow, connection.execute(_JOURNAL, (after, limit))))
 
 
+def entries(connection: apsw.Connection, since: int, until: int | None, after: int, limit: int) -> list[JournalRow]:
+    """Entries of the journal in a range of time."""
+    return list(starmap(JournalRow, connection.execute(_ENTRIES, (after, since, until, limit))))
+
+
 def records(
     connection: apsw.Connection, kind: str, since: int, until: int | None, key: str | None, limit: int
 ) -> list[RecordRow]:
     """Entries of a log in a range of time, oldest first."""
     return list(starmap(RecordRow, connection.execute(_RECORDS, (kind, since, until, key, limit))))
+
+
+def old_ends(connection: apsw.Connection, before: int, after: tuple[int, int], limit: int) -> list[OldEnd]:
+    """Jobs that ended before a time, oldest end first."""
+    rows = connection.execute(_OLD_ENDS, (before, *after, limit))
+    return [OldEnd(at, seq, job_id, bool(keyed), bool(history)) for at, seq, job_id, keyed, history in rows]
+
+
+def old_entries(connection: apsw.Connection, before: int, limit: int) -> list[int]:
+    """The front of the journal, up to the first entry that has to stay."""
+    rows = connection.execute(_OLD_ENTRIES, (limit,))
+    return [number for number, _ in takewhile(lambda row: row[1] < before, rows)]
+
+
+def old_records(connection: apsw.Connection, kind: str, before: int, limit: int) -> list[tuple[int, int]]:
+    """The oldest entries of a log."""
+    return [(at, number) for at, number in connection.execute(_OLD_RECORDS, (kind, before, limit))]

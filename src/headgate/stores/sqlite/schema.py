@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from headgate.ports import StoreTooNew
+from headgate.ports import StoreDamaged, StoreTooNew
 
 APPLICATION_ID: Final = 0x48644774
 """`HdGt`: marks the file as ours."""
@@ -126,6 +126,8 @@ CREATE INDEX job_by_key ON job (tenant, key) WHERE key IS NOT NULL;
 CREATE INDEX history_by_end ON history (ended_at);
 """
 
+_COLUMNS: Final = """SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+    WHERE m.type = 'table' ORDER BY m.rowid, c.cid"""
 STEPS: Final[tuple[str, ...]] = (_VERSION_1, _VERSION_2)
 VERSION: Final = len(STEPS)
 
@@ -136,10 +138,24 @@ def version_of(connection: apsw.Connection) -> int:
 
 
 def refuse_newer(connection: apsw.Connection, name: str) -> None:
-    """Raise `StoreTooNew` for a file that a later Headgate has written."""
+    """Raise `StoreTooNew` for a file that a later Headgate has written, `StoreDamaged` for one of no version."""
     found = version_of(connection)
+    if found < 1:
+        raise StoreDamaged(f"{name}: the database is damaged: it has schema version {found}")
     if found > VERSION:
         raise StoreTooNew(f"{name} has schema version {found}, this Headgate knows up to {VERSION}: use a newer one")
+
+
+def missing_from(connection: apsw.Connection) -> str | None:
+    """The first table or column of the file's version that is not there."""
+    found = set(connection.execute(_COLUMNS))
+    pattern = apsw.Connection(":memory:")
+    try:
+        migrate(pattern, version_of(connection))
+        lost = [column for column in pattern.execute(_COLUMNS) if column not in found]
+    finally:
+        pattern.close()
+    return f"column {lost[0][1]} of table {lost[0][0]} is missing" if lost else None
 
 
 def migrate(connection: apsw.Connection, to: int = VERSION) -> None:

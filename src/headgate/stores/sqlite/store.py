@@ -12,7 +12,6 @@ from headgate.core.states import JobState
 from headgate.ports import (
     Batch,
     CommitFailed,
-    Compacted,
     Deposed,
     DocumentRow,
     EndedJob,
@@ -21,10 +20,11 @@ from headgate.ports import (
     JobRow,
     JobView,
     JournalRow,
+    Key,
     LiveJob,
     Mark,
+    OldEnd,
     RecordRow,
-    Retention,
     StoreDamaged,
     StoreError,
 )
@@ -42,7 +42,7 @@ from headgate.stores.sqlite.connect import (
     tune_writer,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import migrate, refuse_newer
+from headgate.stores.sqlite.schema import migrate, missing_from, refuse_newer
 from headgate.stores.sqlite.write import put
 
 _JOURNAL_PAGE = 500
@@ -97,6 +97,7 @@ class SqliteStore:
         refuse_newer(connection, self.name)
         refuse_cut_short(connection, self.path)
         damage = upkeep.damage_of(connection, "quick_check")
+        damage = damage or list(filter(None, [missing_from(connection)]))
         if damage:
             raise StoreDamaged(f"{self.path}: the database is damaged: {damage[0]}")
         tune_writer(connection)
@@ -205,9 +206,9 @@ class SqliteStore:
         with self._reading().borrow() as connection:
             return read.states_of(connection, job_ids)
 
-    def find_key(self, tenant: str, key: str) -> JobRow | None:
+    def find_keys(self, keys: Iterable[Key]) -> dict[Key, JobRow]:
         with self._reading().borrow() as connection:
-            return read.find_key(connection, tenant, key)
+            return read.find_keys(connection, keys)
 
     def counts(self) -> dict[tuple[JobState, int], int]:
         with self._reading().borrow() as connection:
@@ -227,6 +228,10 @@ class SqliteStore:
                 return
             after = page[-1].number
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        with self._reading().borrow() as connection:
+            return read.entries(connection, since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
@@ -235,12 +240,24 @@ class SqliteStore:
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 
-    def compact(self, now: int, retention: Retention) -> Compacted:
+    def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
+        with self._reading().borrow() as connection:
+            return read.old_ends(connection, before, after, limit)
+
+    def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
+        with self._reading().borrow() as connection:
+            return read.old_entries(connection, before, limit)
+
+    def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
+        with self._reading().borrow() as connection:
+            return read.old_records(connection, kind, before, limit)
+
+    def shrink(self, spare: float) -> bool:
         connection = self._writer()
         if connection.in_transaction:
             raise StoreError(f"{self.name}: a batch is open; seal it first")
         try:
-            return upkeep.compact(connection, self._fence, now, retention)
+            return upkeep.shrink(connection, spare)
         except apsw.Error as error:
             self._give_up(connection, error)
 

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import apsw
 
-from headgate.ports import RESTORE_LEAP, Compacted, Retention, StoreDamaged, StoreError, StoreUnavailable
+from headgate.ports import RESTORE_LEAP, StoreDamaged, StoreError, StoreUnavailable
 from headgate.stores.sqlite.connect import (
     connect_reader,
+    make_private,
     opening,
     publish,
     reason,
     refuse_foreign,
     refuse_orphaned_log,
-    transaction,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import refuse_newer
+from headgate.stores.sqlite.schema import missing_from, refuse_newer
 
-_CHUNK = 5_000
-_VACUUM_PAGES = 20_000
+_SHRINK_PAGES = 500
+"""Pages that one step gives back: each may cost the moving of another."""
 _COPY_PAGES = 2_000
-
-_OLD_JOBS: Final = "SELECT seq FROM history WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
-_DROP_JOB: Final = tuple(
-    f"DELETE FROM {table} WHERE {column} = ?"
-    for table, column in (("event", "job_seq"), ("lease", "seq"), ("status", "seq"), ("history", "seq"), ("job", "seq"))
-)
-# From the front up to the first row that has to stay: a journal with a hole cannot be replayed.
-_DROP_JOURNAL: Final = """DELETE FROM journal WHERE number <= (SELECT indexed FROM meta)
-    AND number < coalesce((SELECT min(number) FROM journal WHERE at >= ?), 9223372036854775807)"""
-_DROP_RECORDS: Final = "DELETE FROM record WHERE kind = ? AND at < ?"
 
 _CONTRADICTIONS: Final = (
     ("SELECT seq FROM status WHERE seq NOT IN (SELECT seq FROM job)", "status of job {}, which does not exist"),
@@ -50,6 +40,7 @@ _CONTRADICTIONS: Final = (
         "job {} is live and below the low-water mark",
     ),
     ("SELECT max(seq) FROM job HAVING max(seq) > (SELECT seq FROM meta)", "job {} is above the last number given out"),
+    ("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta)", "the row that says where the store stands is missing"),
     (
         "SELECT max(number) FROM journal HAVING max(number) > (SELECT number FROM meta)",
         "journal entry {} is above the last commit",
@@ -57,43 +48,15 @@ _CONTRADICTIONS: Final = (
 )
 
 
-Fence = Callable[[apsw.Connection], None]
-"""Raises where the caller is not the owner any more."""
-
-
-def compact(connection: apsw.Connection, fence: Fence, now: int, retention: Retention) -> Compacted:
-    """Delete what is older than its age and give the room back."""
-    jobs = 0 if retention.jobs is None else _drop_jobs(connection, fence, now - retention.jobs)
-    with transaction(connection):
-        fence(connection)
-        journal = 0
-        if retention.journal is not None:
-            connection.execute(_DROP_JOURNAL, (now - retention.journal,))
-            journal = connection.changes()
-        records = 0
-        for kind, age in retention.records.items():
-            connection.execute(_DROP_RECORDS, (kind, now - age))
-            records += connection.changes()
-    give_room_back(connection)
-    return Compacted(jobs, journal, records)
-
-
-def _drop_jobs(connection: apsw.Connection, fence: Fence, before: int) -> int:
-    """In several commits, so that the log does not grow to the size of the history."""
-    dropped = 0
-    while old := connection.execute(_OLD_JOBS, (before, _CHUNK)).fetchall():
-        with transaction(connection):
-            fence(connection)
-            for statement in _DROP_JOB:
-                connection.executemany(statement, old)
-        dropped += len(old)
-    return dropped
-
-
-def give_room_back(connection: apsw.Connection) -> None:
-    """Shrink the file by a bounded step (what is left over is used again by new rows) and empty the log."""
-    connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
-    empty_log(connection)
+def shrink(connection: apsw.Connection, spare: float) -> bool:
+    """Give some free pages back to the system, unless they are few enough to be kept for new rows."""
+    free, pages = (int(connection.pragma(name)) for name in ("freelist_count", "page_count"))
+    surplus = free - int(spare * pages)
+    if surplus > 0:
+        connection.execute(f"PRAGMA incremental_vacuum({min(surplus, _SHRINK_PAGES)})").fetchall()
+    if 0 < surplus <= _SHRINK_PAGES:
+        empty_log(connection)
+    return surplus > _SHRINK_PAGES
 
 
 def empty_log(connection: apsw.Connection) -> None:
@@ -110,8 +73,7 @@ def empty_log(connection: apsw.Connection) -> None:
 
 def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
     """Copy a database to a new file while others write to it; `epochs` are added to that of the copy."""
-    partial = target.with_name(target.name + ".partial")
-    with _new_file(target), source, _connected(partial) as copied:
+    with _new_file(target) as partial, source, _connected(partial) as copied:
         # The read transaction pins one moment: later commits neither get in nor make the copy start over.
         source.execute("SELECT epoch FROM meta").fetchall()
         with copied.backup("main", source, "main") as backup:
@@ -124,8 +86,10 @@ def copy(source: apsw.Connection, target: Path, epochs: int = 0) -> None:
 
 
 @contextmanager
-def _new_file(target: Path) -> Iterator[None]:
+def _new_file(target: Path) -> Iterator[Path]:
     """Refuse to overwrite, and leave nothing behind where copying fails."""
+    if not target.name or target.is_dir():
+        raise StoreUnavailable(f"{target}: this is a directory, not a file to copy to")
     partial = target.with_name(target.name + ".partial")
     if target.exists():
         raise StoreError(f"{target}: this file exists already and is not overwritten")
@@ -133,8 +97,8 @@ def _new_file(target: Path) -> Iterator[None]:
         raise StoreUnavailable(f"{target}: the directory {target.parent} does not exist")
     refuse_orphaned_log(target)
     try:
-        partial.unlink(missing_ok=True)
-        yield
+        make_private(partial)
+        yield partial
     except (apsw.Error, OSError) as error:
         partial.unlink(missing_ok=True)
         raise StoreUnavailable(f"{target}: cannot write the copy: {reason(error)}") from error
@@ -183,7 +147,8 @@ def backup(path: str | Path, target: str | Path) -> None:
 def _readable(path: Path) -> Iterator[apsw.Connection]:
     """A reading connection to a file that is ours and not too new."""
     if not path.is_file():
-        raise StoreUnavailable(f"{path}: there is no such file")
+        found = "this is a directory, not a database file" if path.is_dir() else "there is no such file"
+        raise StoreUnavailable(f"{path}: {found}")
     connection = connect_reader(path)
     try:
         refuse_foreign(connection, path)
@@ -195,12 +160,26 @@ def _readable(path: Path) -> Iterator[apsw.Connection]:
 
 
 def check(connection: apsw.Connection) -> list[str]:
-    """Damage in the file, then rows that contradict each other."""
+    """Damage in the file, then missing tables, then rows that contradict each other."""
     try:
-        damage = damage_of(connection, "integrity_check")
-        return damage or list(_contradictions(connection))
-    except apsw.CorruptError as error:
+        damage = damage_of(connection, "integrity_check") or list(filter(None, [missing_from(connection)]))
+        return damage or [*_unreadable(connection), *_contradictions(connection)]
+    except (apsw.CorruptError, apsw.SQLError) as error:
         return [reason(error)]
+    except UnicodeDecodeError:
+        return ["the name of a table is not UTF-8"]
+
+
+def _unreadable(connection: apsw.Connection) -> Iterator[str]:
+    """Tables with texts that are not UTF-8, which SQLite itself does not look at."""
+    columns = connection.execute("""SELECT m.name, group_concat(c.name) FROM sqlite_schema m
+        JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name""")
+    for table, texts in columns.fetchall():
+        try:
+            for _ in connection.execute(f"SELECT {texts} FROM {table}"):
+                pass
+        except UnicodeDecodeError:
+            yield f"a text in table {table} is not UTF-8"
 
 
 def _contradictions(connection: apsw.Connection) -> Iterator[str]:
@@ -211,5 +190,5 @@ def _contradictions(connection: apsw.Connection) -> Iterator[str]:
 
 def damage_of(connection: apsw.Connection, pragma: str) -> list[str]:
     """What `quick_check` or `integrity_check` finds."""
-    found = [str(line) for (line,) in connection.execute(f"PRAGMA {pragma}(20)")]
-    return [] if found == ["ok"] else found
+    found = [line for (text,) in connection.execute(f"PRAGMA {pragma}(20)") for line in str(text).splitlines()]
+    return [] if found == ["ok"] else [line for line in found if not line.startswith("***")] or found

@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from headgate.ports import Batch, DocumentRow, EndRow, EventRow, JobRow, LeaseRow, RecordRow, StatusRow
+from headgate.ports import Batch, DocumentRow, EndRow, EventRow, Gone, JobRow, LeaseRow, RecordRow, StatusRow
 
 _BLOCK: Final = 20
 
@@ -39,18 +39,18 @@ class _Put:
 
 
 class _Drop:
-    """Deletes rows by their submission numbers."""
+    """Deletes rows by a number: that of their job, unless told otherwise."""
 
-    def __init__(self, table: str) -> None:
-        self.single = f"DELETE FROM {table} WHERE seq = ?"
-        self.block = f"DELETE FROM {table} WHERE seq IN ({', '.join('?' * _BLOCK)})"
+    def __init__(self, table: str, column: str = "seq") -> None:
+        self.single = f"DELETE FROM {table} WHERE {column} = ?"
+        self.block = f"DELETE FROM {table} WHERE {column} IN ({', '.join('?' * _BLOCK)})"
 
-    def __call__(self, connection: apsw.Connection, seqs: Sequence[int]) -> None:
-        whole = len(seqs) - len(seqs) % _BLOCK
+    def __call__(self, connection: apsw.Connection, numbers: Sequence[int]) -> None:
+        whole = len(numbers) - len(numbers) % _BLOCK
         if whole:
-            connection.executemany(self.block, [seqs[at : at + _BLOCK] for at in range(0, whole, _BLOCK)])
-        for seq in seqs[whole:]:
-            connection.execute(self.single, (seq,))
+            connection.executemany(self.block, [numbers[at : at + _BLOCK] for at in range(0, whole, _BLOCK)])
+        for number in numbers[whole:]:
+            connection.execute(self.single, (number,))
 
 
 # A job of the same number is replaced, but never one of the same id: that would lose an acknowledged job.
@@ -66,6 +66,10 @@ _put_records: Final = _Put("record", RecordRow)
 _put_events: Final = _Put("event", EventRow)
 _drop_statuses: Final = _Drop("status")
 _drop_leases: Final = _Drop("lease")
+_drop_events: Final = _Drop("event", "job_seq")
+_drop_entries: Final = _Drop("journal", "number")
+_DROP_OF_JOB: Final = (_drop_events, _drop_leases, _drop_statuses, _Drop("history"), _Drop("job"))
+_DROP_RECORD: Final = "DELETE FROM record WHERE kind = ? AND at = ? AND number = ?"
 
 _PUT_JOURNAL: Final = "INSERT OR REPLACE INTO journal (number, epoch, at, events) VALUES (?, ?, ?, ?)"
 _DROP_DOCUMENT: Final = "DELETE FROM document WHERE kind = ? AND id = ?"
@@ -106,8 +110,18 @@ def put(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
         _put_events(connection, batch.events)
     if batch.journal:
         connection.execute(_PUT_JOURNAL, (batch.number, batch.epoch, batch.at, batch.journal))
+    if batch.gone is not None:
+        _drop(connection, batch.gone)
     connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed, epoch))
     return connection.changes() == 1
+
+
+def _drop(connection: apsw.Connection, gone: Gone) -> None:
+    for drop in _DROP_OF_JOB:
+        drop(connection, gone.jobs)
+    _drop_events(connection, gone.histories)
+    _drop_entries(connection, gone.journal)
+    connection.executemany(_DROP_RECORD, gone.records)
 
 
 def _put_or_drop_documents(connection: apsw.Connection, documents: list[DocumentRow]) -> None:

@@ -10,7 +10,6 @@ from headgate.engine.replay import Tables
 from headgate.ports import (
     Batch,
     CommitFailed,
-    Compacted,
     Deposed,
     DocumentRow,
     EndedJob,
@@ -19,10 +18,11 @@ from headgate.ports import (
     JobRow,
     JobView,
     JournalRow,
+    Key,
     LiveJob,
     Mark,
+    OldEnd,
     RecordRow,
-    Retention,
     StoreError,
     StoreUnavailable,
 )
@@ -144,9 +144,9 @@ class SimStore:
         known = self._disk.ids
         return {job_id: self._disk.view(known[job_id]).state for job_id in job_ids if job_id in known}
 
-    def find_key(self, tenant: str, key: str) -> JobRow | None:
-        seq = self._disk.keys.get((tenant, key))
-        return None if seq is None else self._disk.tables.jobs[seq]
+    def find_keys(self, keys: Iterable[Key]) -> dict[Key, JobRow]:
+        known, jobs = self._disk.keys, self._disk.tables.jobs
+        return {key: jobs[known[key]] for key in keys if key in known}
 
     def events_of(self, job_id: str, after: int = 0, limit: int = 1_000) -> list[EventRow]:
         rows = self._disk.histories.get(self._disk.ids.get(job_id, 0), [])
@@ -161,13 +161,25 @@ class SimStore:
     def counts(self) -> dict[tuple[JobState, int], int]:
         _not_simulated()
 
+    def entries(self, since: int = 0, until: int | None = None, after: int = 0, limit: int = 1_000) -> list[JournalRow]:
+        _not_simulated(since, until, after, limit)
+
     def records(
         self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
     ) -> list[RecordRow]:
         _not_simulated(kind, since, until, key, limit)
 
-    def compact(self, now: int, retention: Retention) -> Compacted:
-        _not_simulated(now, retention)
+    def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
+        _not_simulated(before, after, limit)
+
+    def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
+        _not_simulated(before, limit)
+
+    def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
+        _not_simulated(kind, before, limit)
+
+    def shrink(self, spare: float) -> bool:
+        _not_simulated(spare)
 
     def backup(self, target: str) -> None:
         _not_simulated(target)

@@ -290,9 +290,7 @@ def assert_found_literally(store: Store, text: str, job_id: str) -> None:
     assert [view.job.id for view in store.find_jobs(JobQuery(types=(text,)))] == [job_id]
     named = store.find_jobs(JobQuery(name_contains=text))
     assert [view.job.name for view in named] == [name for name in reversed(HOSTILE) if text in name]
-    keyed = store.find_key(text, text)
-    assert keyed is not None
-    assert keyed.id == job_id
+    assert [job.id for job in store.find_keys([(text, text)]).values()] == [job_id]
     assert list(store.states_of([job_id])) == [job_id]
     assert [row.kind for row in store.records(text, key=text)] == [text]
 

@@ -127,10 +127,17 @@ class HistoryTests:
         writer.commit(jobs=jobs)
         writer.commit(ends=[end_row(1)])
         store = writer.reopened(home).store
-        assert store.find_key("a", "k") == jobs[0]
-        assert store.find_key("b", "k") == jobs[1]
-        assert store.find_key("a", "other") is None
-        assert store.find_key("c", "k") is None
+        assert store.find_keys([("a", "k")]) == {("a", "k"): jobs[0]}
+        assert store.find_keys([("b", "k"), ("a", "other"), ("c", "k")]) == {("b", "k"): jobs[1]}
+        assert store.find_keys([]) == {}
+
+    def test_a_thousand_keys_are_looked_up_at_once(self, home: StoreHome) -> None:
+        writer = Writer(home.store())
+        jobs = [job_row(seq, tenant=f"t{seq % 3}", key=f"k{seq % 500}") for seq in range(1, 1_001)]
+        writer.commit(jobs=jobs)
+        asked = {(f"t{tenant}", f"k{key}") for tenant in range(4) for key in range(600)}
+        last = {(job.tenant, str(job.key)): job for job in jobs}
+        assert writer.store.find_keys(asked) == last
 
     def test_the_journal_is_read_from_any_point(self, home: StoreHome) -> None:
         writer = Writer(home.store())
@@ -152,6 +159,24 @@ class HistoryTests:
         assert next(reading).number == 1
         writer.commit(journal=b"3")
         assert [row.number for row in reading][:1] == [2]
+
+    def test_the_journal_is_found_by_time_in_pages(self, home: StoreHome) -> None:
+        writer = Writer(home.store())
+        times = [10, 20, 20, 90, 30, 40, 50]  # the clock of one start stood ahead of the next
+        for at in times:
+            writer.commit(journal=b"%d" % at, at=at)
+        store = writer.store
+
+        def found(**asked: int) -> list[int]:
+            return [row.at for row in store.entries(**asked)]
+
+        assert found() == times
+        assert found(since=20, until=50) == [20, 20, 30, 40]
+        assert found(since=20, until=50, after=2, limit=2) == [20, 30]
+        assert found(since=91) == []
+        assert [(row.number, row.epoch, row.events) for row in store.entries(since=90)] == [
+            (4, writer.mark.epoch, b"90")
+        ]
 
     def test_a_jobs_events_come_oldest_first_and_in_pages(self, home: StoreHome) -> None:
         writer = Writer(home.store())
