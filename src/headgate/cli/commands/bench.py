@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from headgate.cli.exits import DONE, TIMED_OUT, Failure
 from headgate.cli.jobview import ENDED
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, table
+from headgate.cli.progress import progress
 
 EXAMPLES = """
 headgate bench                 a hundred jobs that do nothing
@@ -39,10 +39,10 @@ def _bench(arguments: argparse.Namespace) -> int:
         ("submit to end of one command, ms", lambda: 1000 / _rate(lambda: _one(api), max(1, count // 10))),
     )
     try:
-        for name, measure in steps:
-            if sys.stderr.isatty():
-                print(f"measuring: {name}", file=sys.stderr)
-            found[name] = round(measure(), 1)
+        with progress("measuring", len(steps)) as advance:
+            for done, (name, measure) in enumerate(steps, 1):
+                found[name] = round(measure(), 1)
+                advance(done)
     finally:
         _clean(api)
     emit(arguments, found, lambda data: table(("what", "measured"), data.items()))
