@@ -50,7 +50,7 @@ SPECS = st.fixed_dictionaries(
         "requires": st.just({"zone": "a"}),
         "model_ref": st.sampled_from(["m", "n"]),
         "run": st.just({"kind": "external"}),
-        "timeout": st.sampled_from([0, 1, 5]),
+        "timeout": st.sampled_from([0.001, 1, 5]),
         "retry": st.fixed_dictionaries({"attempts": st.integers(1, 3), "initial": st.sampled_from([0, 1])}),
         "checkpointable": st.booleans(),
         "on_dependency_failure": st.sampled_from(["fail", "run"]),

@@ -278,6 +278,17 @@ _PATIENCE = 5_000
 """Milliseconds for an answer. Nobody waits for a replay: what it says must not depend on how busy the machine is."""
 
 
+FOREVER_MS = 1 << 40
+
+
+def timeless(decision: Decision) -> Question:
+    """The question once more, for somebody who has time: what a budget cut short then gets as many answers now."""
+    asked = decision.question
+    if decision.took_us >= asked.budget_ms * 1_000 and decision.actions:
+        asked = msgspec.structs.replace(asked, max_answers=len(decision.actions))
+    return msgspec.structs.replace(asked, budget_ms=FOREVER_MS)
+
+
 class Replayer:
     """Asks recorded questions again, in a process of its own. Without a policy of its own, the platform policy."""
 
@@ -292,7 +303,7 @@ class Replayer:
         """The verdict on the last question of a history."""
         for decision in history:
             self._host.feed(unpack(decision.frame))
-        return self.ask_again(history[-1].question)
+        return self.ask_again(timeless(history[-1]))
 
     def ask_on(self, deltas: Sequence[Delta], question: Question) -> Verdict:
         """The verdict on any state that can be told."""
@@ -305,7 +316,7 @@ class Replayer:
         None where the platform policy had to stand in: that depended on the machine, not on the context.
         """
         self._host.feed(unpack(decision.frame))
-        return None if decision.failure else self.ask_again(decision.question)
+        return None if decision.failure else self.ask_again(timeless(decision))
 
     def ask_again(self, question: Question) -> Verdict:
         """Ask on what has been told so far."""

@@ -11,7 +11,7 @@ from headgate.core.errors import InvalidInput
 from headgate.policy.debugging.profiling import profile
 from headgate.policy.debugging.subject import Subject, generated, of_context, of_file, of_state, read
 from headgate.policy.debugging.tracing import Trace, readable, trace
-from headgate.policy.decisions import KIND, Decision, load, read_history
+from headgate.policy.decisions import KIND, load, read_history, timeless
 from headgate.policy.errors import InvalidPolicy
 from headgate.sim import Shape, cluster_for, generate
 from headgate.sim.policies import source_of
@@ -126,6 +126,14 @@ def test_records_from_before_key_frames_had_names_are_read_from_the_beginning(of
     assert [each.key_id for each in read_history(old, decided)] == ["", ""]
 
 
+def test_what_a_time_budget_cut_short_is_asked_for_as_many_answers_again(office: Office, decided: str) -> None:
+    last = office.policies.history(decided)[-1]
+    assert timeless(last).max_answers == last.question.max_answers
+    cut = msgspec.structs.replace(last, took_us=last.question.budget_ms * 1_000, actions=last.actions[:1])
+    assert timeless(cut).max_answers == 1
+    assert timeless(cut).budget_ms > 10**9
+
+
 def test_an_unknown_decision_is_a_lookup_error(office: Office) -> None:
     with pytest.raises(LookupError, match="there is no decision 'x'"):
         office.policies.context("x")
@@ -176,7 +184,7 @@ def test_a_profile_finds_the_function_that_takes_the_time(tmp_path: Path) -> Non
 def test_a_profile_of_yaml_is_by_rule(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(YAML)
-    found = profile(of_file(path, "crowd:2000"), 1_000)
+    found = profile(of_file(path, "crowd:2000"))
     assert {row.name for row in found.rules} & {"high-first", "the-rest"}
 
 

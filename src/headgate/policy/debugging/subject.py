@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from headgate.policy import contexts
-from headgate.policy.decisions import Decision, unpack
+from headgate.policy.decisions import FOREVER_MS, Decision, timeless, unpack
 from headgate.policy.deltas import Delta, Question, Reset, encode
 from headgate.policy.errors import InvalidPolicy
 from headgate.policy.rules import PolicySourceError, compile_source
 from headgate.policy.sources import Language, Prepared, prepare
 
-_FOREVER_MS = 1 << 40
 _ASK = re.compile(r"\s*local function \w+\(context, seen\)$")
 
 
@@ -92,25 +91,18 @@ def of_context(context: Context) -> Subject:
 
 
 def context_of(history: Sequence[Decision], language: Language, source: str, lua: str) -> Context:
-    """The last decision of a history, under the policy that was asked.
-
-    What a time budget cut short then is asked for as many answers now, since time counts for nothing here.
-    """
+    """The last decision of a history, under the policy that was asked."""
     last = history[-1]
-    asked = last.question
-    if last.took_us >= asked.budget_ms * 1_000 and last.actions:
-        asked = msgspec.structs.replace(asked, max_answers=len(last.actions))
-    asked = msgspec.structs.replace(asked, budget_ms=_FOREVER_MS)
     frames = [decision.frame for decision in history]
     name = last.attempted or last.version
-    return Context(last.id, name, language, source, lua, frames, asked, last.actions, last.failure)
+    return Context(last.id, name, language, source, lua, frames, timeless(last), last.actions, last.failure)
 
 
 def of_file(path: Path, where: str = "sample") -> Subject:
     """A policy file on a generated context: `sample`, `sample:7` (the seventh), `crowd:10000` (so many jobs)."""
     prepared = read(path)
     deltas, question = generated(where)
-    asked = msgspec.structs.replace(question, budget_ms=_FOREVER_MS)
+    asked = msgspec.structs.replace(question, budget_ms=FOREVER_MS)
     return Subject(
         prepared.name, prepared.language, prepared.source, prepared.lua, encode(deltas), asked, None, str(path)
     )
@@ -118,7 +110,7 @@ def of_file(path: Path, where: str = "sample") -> Subject:
 
 def of_state(deltas: Sequence[Delta], question: Question, name: str, lua: str) -> Subject:
     """A policy on any state that somebody can put into deltas."""
-    asked = msgspec.structs.replace(question, budget_ms=_FOREVER_MS)
+    asked = msgspec.structs.replace(question, budget_ms=FOREVER_MS)
     return Subject(name, "lua", lua, lua, encode([Reset(), *deltas]), asked)
 
 
