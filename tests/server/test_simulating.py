@@ -35,7 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def ended(client: httpx.Client, run: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = client.get(f"{BASE}/runs/{run['id']}", params={"wait_s": 20}).json()
+    found: dict[str, Any] = client.get(f"{BASE}/runs/{run['id']}", params={"wait_s": 15}).json()
     assert found["state"] == "done", found
     return found
 
@@ -201,13 +201,13 @@ def test_only_those_who_may_edit_policies_simulate(lab: World) -> None:
 
 
 def test_size_number_and_time_are_limited(make_world: MakeWorld) -> None:
-    world = make_world(policy=PolicyEngine(), simulations=1, simulation_jobs=100, simulation_time=4.0)
+    world = make_world(policy=PolicyEngine(), simulations=1, simulation_jobs=100, simulation_time=8.0)
     with world.client() as client:
         large = {"kind": "sample", "jobs": 101}
         assert "at most 100" in problem(client.post(BASE, json={"workload": large}), 400, "workload_error")["detail"]
         slow = {"policy": {"name": "slow", "source": SLOW}, "workload": {"kind": "sample", "jobs": 100}}
         run = begun(client, **slow)
         problem(client.post(BASE, json={}), 429, "too_many_simulations")
-        found = client.get(f"{BASE}/runs/{run['id']}", params={"wait_s": 20}).json()
+        found = client.get(f"{BASE}/runs/{run['id']}", params={"wait_s": 15}).json()
         assert (found["state"], found["problem"]["code"]) == ("failed", "simulation_too_long")
         begun(client, **slow)  # there is room again; the end of the server ends it
