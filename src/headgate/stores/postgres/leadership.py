@@ -43,6 +43,11 @@ LEAVING_SECONDS = 0.05
 """A leader that has just closed its connection holds the lock until the server has noticed."""
 
 
+DYING_TRIES = 20
+DYING_SECONDS = 0.003
+"""A connection that was cut in the middle of a commit ends when that has ended."""
+
+
 class Leadership:
     """The leader's connection, its epoch, and how many commits the database had taken when last heard of."""
 
@@ -138,7 +143,7 @@ class Leadership:
         try:
             # A connection that we lost may live on at the server's end, lock and all.
             conn.execute(_END_BACKEND, self._backend)
-            locked = self._try_lock(conn)
+            locked = self._lock_soon(conn)
             row = conn.execute("SELECT epoch, commits FROM meta").fetchone()
             if row is None or row[0] != self.epoch:
                 return self._succeeded(conn)
@@ -181,6 +186,15 @@ class Leadership:
 
     def _try_lock(self, conn: Connection) -> bool:
         return conn.execute(f"SELECT {_LOCK}".encode(), (self._lock,)).fetchone() == (True,)
+
+    def _lock_soon(self, conn: Connection) -> bool:
+        """The lock, as soon as the connection that was cut has let go of it: a new one costs more than to ask again."""
+        for _ in range(DYING_TRIES):
+            if self._try_lock(conn):
+                return True
+            if self._closing.wait(DYING_SECONDS):
+                break
+        return False
 
     def _raise_epoch(self, conn: Connection) -> Mark:
         migrate(conn, self._address)
