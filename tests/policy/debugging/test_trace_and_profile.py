@@ -11,7 +11,7 @@ from headgate.core.errors import InvalidInput
 from headgate.policy.debugging.profiling import profile
 from headgate.policy.debugging.subject import Subject, generated, of_context, of_file, of_state, read
 from headgate.policy.debugging.tracing import Trace, readable, trace
-from headgate.policy.decisions import KIND, load, read_history, timeless
+from headgate.policy.decisions import KIND, Decision, load, read_history, timeless
 from headgate.policy.errors import InvalidPolicy
 from headgate.sim import Shape, cluster_for, generate
 from headgate.sim.policies import source_of
