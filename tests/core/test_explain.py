@@ -196,6 +196,24 @@ def test_no_fitting_worker_and_which_requirement_fails_on_each(h: Harness) -> No
     explained(h, "j", a.NoFittingWorker(8, failing, examples), position=0)
 
 
+def test_a_worker_without_handlers_is_given_no_job_that_needs_one(h: Harness) -> None:
+    h.join(worker("bare", slots=9, handlers=False))
+    by_path = {"kind": "python", "handler": "shop.jobs:sum_up"}
+    h.submit_all([
+        job("named", type="sum_up"),
+        job("path", type="sum_up", run=by_path),
+        job("command", type="sum_up", run={"kind": "command", "argv": ["true"]}),
+    ])  # fmt: skip
+    h.cycle()
+    assert {lease.job_id for lease in h.state.leases.values()} == {"path", "command"}
+    unfit = a.WorkerUnfit("bare", "handler", "sum_up", "")
+    explained(h, "named", a.NoFittingWorker(1, {"handler": 1}, (unfit,)), position=0)
+    assert not startable(h.state, h.state.jobs["named"])
+    h.join(worker("able", slots=9))
+    h.cycle()
+    assert {lease.job_id: lease.worker_id for lease in h.state.leases.values()}["named"] == "able"
+
+
 def test_several_reasons_are_all_told(h: Harness) -> None:
     h.tenant(tenant("t", leases=0))
     h.submit(job("j", units=11, tenant="t"))

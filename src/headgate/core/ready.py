@@ -28,6 +28,7 @@ class Shape:
     __slots__ = (
         "bit",
         "external",
+        "handler",
         "key",
         "model_ref",
         "number",
@@ -47,6 +48,7 @@ class Shape:
         self.requires = kind.requires
         self.type = kind.type
         self.external = kind.external
+        self.handler = kind.handler
         self.key = shape_key(kind)
         self.number = number
         self.bit = 1 << number
@@ -59,7 +61,8 @@ ShapeKey = tuple[object, ...]
 
 def shape_key(kind: JobKind) -> ShapeKey:
     """What makes two jobs interchangeable for placement."""
-    return (kind.units, kind.resources, kind.model_ref, kind.pool, kind.requires, kind.type, kind.external)
+    placed = (kind.units, kind.resources, kind.model_ref, kind.pool, kind.requires, kind.type)
+    return (*placed, kind.external, kind.handler)
 
 
 class Bucket:
