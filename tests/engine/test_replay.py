@@ -134,12 +134,12 @@ def test_the_number_of_the_last_lease_outlives_the_job_that_held_it() -> None:
     disk = MemoryDisk()
     writer = Writer(MemoryStore(disk), FirstFit(), SeededChance(1), Settings(fixed_busy=0))
     writer.open(1_000)
-    for command in (c.RegisterWorker(worker("w")), c.Submit((c.NewJob("j0", job("done")),))):
-        writer.accept(command, 1_000, lambda _: None)
+    writer.accept(c.RegisterWorker(worker("w")), 1_000, lambda _: None)
+    writer.accept(c.Submit((c.NewJob("j0", job("done")),)), 1_000, lambda _: None)
     writer.cycle(1_000)
     (lease,) = writer.state.leases.values()
-    for command in (c.Start(lease.id, lease.token), c.Complete(lease.id, lease.token, b"1")):
-        writer.accept(command, 1_000, lambda _: None)
+    writer.accept(c.Start(lease.id, lease.token), 1_000, lambda _: None)
+    writer.accept(c.Complete(lease.id, lease.token, b"1"), 1_000, lambda _: None)
     writer.flush()
     while writer.index_backlog:
         writer.index()

@@ -209,10 +209,11 @@ class _Replay:
             return self._with_spec(event)
         field = JOB_FIELD.get(type(event))
         if field is not None and getattr(event, field) in self._gone:
-            return self._left_out(event)
+            self._leave_out(event)
+            return None
         return self._with_result(event) if isinstance(event, e.JobCompleted) else event
 
-    def _left_out(self, event: e.Event) -> None:
+    def _leave_out(self, event: e.Event) -> None:
         """Of a deleted job nothing is left but the number of its lease: it is never given out again."""
         if isinstance(event, e.LeaseGranted):
             self._state.tokens = max(self._state.tokens, number_of(event.token))
