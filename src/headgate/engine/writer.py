@@ -34,7 +34,7 @@ R = TypeVar("R")
 Done = Callable[[Exception | None], None]
 
 _WORDS = frozenset(
-    {c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat, c.Cancel}
+    {c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat}
 )
 """Commands that ask nothing of the store and leave nothing for a log: many of them are as good as one."""
 _WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
