@@ -63,10 +63,12 @@ class FirstFit:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
-        if not state.open_workers:
-            state.ready.give_up_workers(state.room)
         settings = state.settings
         preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
+        if not state.open_workers:
+            if not preempting and not state.ready.external:
+                return []
+            state.ready.give_up_workers(state.room)
         held_back = settings.preemptible_classes if state.preempting else ()
         for bucket, job in state.ready.candidates(state.room, preempting):
             if bucket.job_class in held_back:  # it would take the room that is being made, only to be stopped for it

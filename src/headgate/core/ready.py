@@ -332,6 +332,11 @@ class ReadyQueue:
                 if line.mask & ~hopeless:
                     yield from line.by_head(room, hopeless)
 
+    @property
+    def external(self) -> bool:
+        """Whether there may be jobs that need no worker."""
+        return self._external != 0
+
     def unrivalled(self, bucket: Bucket) -> bool:
         """Whether no other bucket or tenant of its class could come between two jobs of this one."""
         return not self.shared and len(self._lines[bucket.job_class][bucket.tenant].open) == 1

@@ -6,7 +6,7 @@ that a flood of submissions pays nothing for them.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
@@ -64,7 +64,8 @@ class Forecast:
 
     def _learn(self, events: list[e.Event], state: State) -> None:
         """They come by the thousand, and jobs of one type that ran equally long are learned from at once."""
-        wait, predictor, ran = self._candidates.append, self.predictor, Counter[tuple[str, int]]()
+        wait, predictor = self._candidates.append, self.predictor
+        ran: dict[tuple[str, int], int] = {}
         for event in events:
             if type(event) is e.JobSubmitted:
                 wait(event.id)
@@ -73,7 +74,8 @@ class Forecast:
             elif type(event) is e.JobCompleted:
                 job = state.jobs[event.job_id]
                 if job.settled is not None and job.settled.started_at is not None:
-                    ran[job.kind.of.type, event.at - job.settled.started_at] += 1
+                    run = (job.kind.of.type, event.at - job.settled.started_at)
+                    ran[run] = ran.get(run, 0) + 1
             elif isinstance(event, _NEVER_STARTS):
                 predictor.forget(event.id)
         for (job_type, milliseconds), jobs in ran.items():

@@ -103,13 +103,13 @@ class Rounds:
             return False
         return True
 
-    def accept(self, tickets: list[Ticket[Any]], now: int) -> None:
+    def accept(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
         """Carry out commands, then let the policy plan."""
         self.carry_out(tickets, now)
         if self.writer.wants_cycle():
             self.writer.cycle(now)
 
-    def carry_out(self, tickets: list[Ticket[Any]], now: int) -> None:
+    def carry_out(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
         """Carry out commands. A caller's error is the caller's alone."""
         for ticket in tickets:
             try:
