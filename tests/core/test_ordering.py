@@ -32,8 +32,10 @@ kinds = st.builds(
     resources=st.sampled_from([(), (), (("gpu", 1),)]),
     run=st.sampled_from([JobKind().run, JobKind().run, EXTERNAL]),
 )
-# Mostly a few kinds with many jobs each: that is where many are proposed at once.
-queues = st.lists(st.tuples(kinds, st.integers(1, 12)), min_size=1, max_size=5)
+# A few kinds with many jobs each, in runs and mixed: that is where many are proposed at once.
+queues = st.lists(kinds, min_size=1, max_size=4).flatmap(
+    lambda few: st.lists(st.tuples(st.sampled_from(few), st.integers(1, 4)), min_size=1, max_size=15)
+)
 workers = st.lists(
     st.builds(
         WorkerSpec,

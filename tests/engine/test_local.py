@@ -105,7 +105,7 @@ def test_a_frame_arrives_whole_however_it_is_cut() -> None:
         data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
 
         def trickle() -> None:
-            for first in range(0, 20):
+            for first in range(20):
                 here.sendall(data[first : first + 1])
             here.sendall(data[20:])
             here.shutdown(socket.SHUT_WR)

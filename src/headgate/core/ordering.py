@@ -57,7 +57,7 @@ class AsyncDecider(Decider, Protocol):
 
 
 class FirstFit:
-    """The native ordering. One action at a time, so each sees the effect of the last; more where that changes nothing."""
+    """The native ordering: one action at a time, so each sees the effect of the last; more where that is the same."""
 
     def propose(self, state: State, now: int) -> list[Action]:
         """The first job in order that fits, on the first worker that it fits."""
@@ -115,7 +115,7 @@ def _likewise(state: State, bucket: Bucket, first: Dispatch, now: int) -> list[A
 
 
 def _plain_room(state: State, bucket: Bucket, worker: Worker, now: int) -> int:
-    """How many jobs of a bucket a worker has room for, where units and slots alone decide; otherwise nothing is said."""
+    """How many jobs of a bucket a worker has room for, where units and slots alone decide; otherwise none."""
     shape, tenant, report = bucket.shape, state.tenants[bucket.tenant], state.pools[worker.spec.pool].report
     limited = tenant.limits or tenant.spec.max_leases is not None or tenant.spec.max_units is not None
     if shape.resources or limited or worker.spec.pull or report.units is not None or report.resources:

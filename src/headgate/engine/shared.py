@@ -23,8 +23,8 @@ from headgate.core.events import Event
 from headgate.core.lease import Lease
 from headgate.core.retention import Retention
 from headgate.core.state import State
-from headgate.engine.company import Company
 from headgate.engine.compacting import counted
+from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended

@@ -110,7 +110,7 @@ def rebuild(failed: Failed) -> HeadgateError:
 
 
 class Channel:
-    """Frames over a connection. A frame mostly comes in one piece: then it costs one call to the system, and no copy."""
+    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection

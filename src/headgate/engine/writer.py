@@ -33,9 +33,7 @@ from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, OldE
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
 
-_WORDS = frozenset(
-    {c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat}
-)
+_WORDS = frozenset({c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat})
 """Commands that ask nothing of the store and leave nothing for a log: many of them are as good as one."""
 _WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
 MOST_PER_CYCLE = 10_000
