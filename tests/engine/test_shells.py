@@ -12,7 +12,7 @@ import pytest
 
 from headgate.core import commands as c
 from headgate.core.actions import Action, Wait
-from headgate.core.errors import JobNotFound
+from headgate.core.errors import JobNotFound, StaleLease
 from headgate.core.events import Event, Failure
 from headgate.core.ordering import FirstFit
 from headgate.core.state import State
@@ -92,6 +92,17 @@ def test_commands_of_one_caller_share_a_commit_and_each_has_its_own_outcome(make
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
         replies = engine.do_all([submit("a"), c.Cancel("nobody"), submit("b")])
         assert [type(reply) for reply in replies] == [c.Submitted, JobNotFound, c.Submitted]
+
+
+def test_words_said_together_each_have_their_own_outcome(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        engine.do(c.RegisterWorker(worker("w", slots=2)))
+        engine.do_all([submit("a"), submit("b")])
+        one, other = engine.ask(GetLeases("w"))
+        words = [c.Start(one.id, one.token), c.Start(other.id, one.token), c.Complete(one.id, one.token, b"1")]
+        replies = engine.do_all([*words, c.Start(other.id, other.token)])
+        assert [type(reply) for reply in replies] == [type(None), StaleLease, type(None), type(None)]
+        assert [engine.ask(GetJob(name)).state for name in "ab"] == [JobState.COMPLETED, JobState.RUNNING]
 
 
 def test_a_caller_s_error_is_nobody_else_s(make_writer: MakeWriter) -> None:

@@ -16,7 +16,7 @@ from headgate.core.state import State
 from headgate.engine.compacting import counted
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.rounds import EVERY, STANDBY_EVERY, Rounds, Ticket
+from headgate.engine.rounds import EVERY, STANDBY_EVERY, Bundle, Rounds, Ticket
 from headgate.engine.writer import Group, Writer, moved_on
 from headgate.ports import Clock, Compacted
 
@@ -102,36 +102,29 @@ class AsyncEngine:
 
     async def do(self, command: c.Command[R]) -> R:
         """Carry out a command and return when its effects are durable."""
-        future: asyncio.Future[None] = self._loop.create_future()
-
-        def settled() -> None:
-            if not future.done():  # the caller may have been cancelled meanwhile
-                future.set_result(None)
-
-        ticket = Ticket(command, settled)
-        self._queue.append(ticket)
-        self._schedule()
-        await future
+        ticket = Ticket(command)
+        await self._durable(ticket)
         return ticket.result()
 
     async def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
         """Carry out commands in order, in one commit; what is refused stands as its error in the place of its reply."""
         if not commands:
             return []
+        bundle = Bundle(commands)
+        await self._durable(bundle)
+        return bundle.replies()
+
+    async def _durable(self, ticket: Ticket[Any]) -> None:
         future: asyncio.Future[None] = self._loop.create_future()
-        left = len(commands)
 
         def settled() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not future.done():  # the caller may have been cancelled meanwhile
+            if not future.done():  # the caller may have been cancelled meanwhile
                 future.set_result(None)
 
-        tickets: list[Ticket[Any]] = [Ticket(command, settled) for command in commands]
-        self._queue += tickets
+        ticket.on_settled = settled
+        self._queue.append(ticket)
         self._schedule()
         await future
-        return [ticket.reply if ticket.error is None else ticket.error for ticket in tickets]
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""
