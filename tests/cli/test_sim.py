@@ -31,7 +31,7 @@ def test_a_change_of_policy_is_shown_end_to_end(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (exits.DONE, "")
     assert "mine against platform, job by job (95 % interval):" in done.stdout
-    assert "They part at decision" in done.stdout
+    assert "They part at start" in done.stdout
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 

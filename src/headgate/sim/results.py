@@ -50,6 +50,15 @@ class Measured(msgspec.Struct):
     decisions: int = 0
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """A run that took too long: where it was stopped, in units of the workload, and the jobs that were left."""
+
+    at: int
+    under_way: int
+    """Submitted, and waiting or running."""
+    to_come: int
+
+
 class Results(msgspec.Struct):
     """All that is known of a run. All of it but `measured` is the same for the same workload, policy and seed."""
 
@@ -75,6 +84,8 @@ class Results(msgspec.Struct):
     records: list[JobRecord] = []
     grants: list[Grant] = []
     measured: Measured = msgspec.field(default_factory=Measured)
+    cut: Cut | None = None
+    """Set where the run was stopped before its end: the figures are those of the jobs that had ended by then."""
 
     def deterministic(self) -> bytes:
         """Everything but the clock on the wall, as bytes: two runs with the same seed give the same."""
@@ -102,6 +113,11 @@ class Collector:
         self._table = csv.writer(table) if table is not None else None
         if self._table is not None:
             self._table.writerow(COLUMNS)
+
+    @property
+    def ended(self) -> int:
+        """Jobs that have ended so far."""
+        return len(self.records) if self.keep else self.count
 
     def on_job(self, record: JobRecord) -> None:
         """A job ended. What is kept is looked at when everything is over."""
