@@ -32,7 +32,7 @@ _KEY = "".join(f".key i.s{n} {{ background: {colour}; }}" for n, colour in enume
 def report(title: str, runs: Sequence[Results], compared: Comparison | None = None) -> str:
     """The page for one run or several."""
     parts = [f"<h1>{escape(title)}</h1>", _table(runs)]
-    parts += [f'<p class="note">Note: {escape(remark)}.</p>' for results in runs for remark in remarks(results)]
+    parts += [f'<p class="note">Note: {escape(remark)}.</p>' for remark in remarks(runs)]
     if compared is not None:
         parts += _differences(compared)
     parts += [_key([results.policy for results in runs]), *_charts(runs)]

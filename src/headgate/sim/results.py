@@ -84,6 +84,8 @@ class Results(msgspec.Struct):
     records: list[JobRecord] = []
     grants: list[Grant] = []
     measured: Measured = msgspec.field(default_factory=Measured)
+    problems: list[str] = []
+    """What was wrong in the file of the workload, one line a kind."""
     cut: Cut | None = None
     """Set where the run was stopped before its end: the figures are those of the jobs that had ended by then."""
 
@@ -221,7 +223,7 @@ def write_csv(results: Results, path: str | Path) -> None:
 
 def write_parquet(results: Results, path: str | Path) -> None:
     """The same as Parquet; needs the extra `parquet`. Columns have the same types whatever the jobs are."""
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = need_pyarrow()
     columns: Sequence[tuple[object, ...]] = list(zip(*rows(results), strict=True)) or [()] * len(COLUMNS)
     kinds = {name: pyarrow.float64() for name in COLUMNS}
     kinds |= {name: pyarrow.string() for name in ("job_id", "tenant", "class", "state", "worker")}
@@ -230,7 +232,8 @@ def write_parquet(results: Results, path: str | Path) -> None:
     parquet.write_table(table, str(path))
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def need_pyarrow() -> tuple[Any, Any]:
+    """What writes Parquet: an extra that nobody else has to have."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:

@@ -77,6 +77,7 @@ def run_open(
     results = collector.results(opened.name, workload.name, seed, counts)
     if left:
         results.cut = Cut(world.now, world.under_way, len(workload) - counts.submitted - counts.refused_submissions)
+    results.problems = workload.problems.summary().splitlines()
     results.measured = Measured(taken, opened.took_us / 1e6, opened.decisions)
     return results
 

@@ -82,8 +82,13 @@ def _simulated(results: Results) -> float:
     return (results.cut.at - first) * results.tick
 
 
-def remarks(results: Results) -> list[str]:
-    """What to know before believing the figures of a run."""
+def remarks(runs: Sequence[Results]) -> list[str]:
+    """What to know before believing the figures of runs of one workload."""
+    problems = [f"in the workload: {line}" for line in (runs[0].problems if runs else ())]
+    return problems + [remark for results in runs for remark in _remarks(results)]
+
+
+def _remarks(results: Results) -> list[str]:
     found, counts = list[str](), results.counts
     if results.cut is not None:
         cut = results.cut
@@ -105,7 +110,7 @@ def summary(results: Results) -> str:
     """One run."""
     rows = [*(row for row in summary_rows(results) if row[1] not in _NOTHING), *_measured(results)]
     shown = table((f"{results.policy} on {results.workload}", f"seed {results.seed}"), rows)
-    return "\n".join([shown, *(f"note: {remark}" for remark in remarks(results))])
+    return "\n".join([shown, *(f"note: {remark}" for remark in remarks([results]))])
 
 
 def _measured(results: Results) -> list[tuple[str, str]]:
@@ -129,7 +134,7 @@ def comparison(compared: Comparison) -> str:
     seeds = len(compared.runs[compared.policies[0]])
     if seeds > 1:
         parts.append(f"The table shows the first of {seeds} seeds; the differences below are over all of them.")
-    parts += [f"note: {remark}" for run in first_runs for remark in remarks(run)]
+    parts += ["\n".join(f"note: {remark}" for remark in found)] if (found := remarks(first_runs)) else []
     begin, cut = begin_of(first_runs[0]), any(run.cut for runs in compared.runs.values() for run in runs)
     for each in compared.differences:
         parts.append(_difference(compared.policies[0], each, first_runs[0].tick, begin, cut=cut))
