@@ -13,7 +13,7 @@ from headgate.sim.workloads.model import SimJob, Workload
 
 _MOST_SLOTS = 100_000
 _LARGEST = 1_000
-"""The machine, or the load, may become so many times as large."""
+"""The machine, or the load, may become so many times as large, or as small."""
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -44,8 +44,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def _check(factor: float, field: str) -> None:
-    if not 0 < factor <= _LARGEST:  # nor is NaN
-        raise InvalidInput(f"must be greater than zero and at most {_LARGEST:,}", field=field)
+    if not 1 / _LARGEST <= factor <= _LARGEST:  # nor is NaN
+        raise InvalidInput(f"must be between {1 / _LARGEST:g} and {_LARGEST:,}", field=field)
 
 
 def scaled(cluster: Cluster, factor: float) -> Cluster:
