@@ -80,15 +80,15 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 def test_what_cannot_be_simulated_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.lua").write_text("function schedule(")
-    for words in (
-        ["run", "nonesuch", "-w", "poisson"],
-        ["run", "bad.lua", "-w", "poisson"],
-        ["run", "fcfs", "-w", "gone.swf"],
-        ["run", "fcfs", "-w", "lubin"],
+    for words, said in (
+        (["run", "nonesuch", "-w", "poisson"], "neither a file nor one of platform, "),
+        (["run", "bad.lua", "-w", "poisson"], "bad.lua:1: "),
+        (["run", "fcfs", "-w", "gone.swf"], "gone.swf cannot be read"),
+        (["run", "fcfs", "-w", "lubin"], "neither a file nor one of poisson, bursty"),
     ):
         done = headgate("sim", *words, cwd=tmp_path)
         assert (done.returncode, len(done.stderr.splitlines())) == (exits.BAD_INPUT, 1), done.stderr
-    assert "neither a file nor one of poisson, bursty" in done.stderr
+        assert said in done.stderr
 
 
 @pytest.mark.parametrize(
