@@ -15,7 +15,7 @@ from headgate.core.quantities import duration
 from headgate.core.retention import Retention
 from headgate.core.settings import SIGNALS, Settings
 from headgate.core.states import JobState, Trigger, diagram
-from tools import state_docs
+from tools import error_docs, state_docs
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -130,6 +130,14 @@ def test_the_tree_of_errors_is_documented_as_it_is() -> None:
     parents = {cls: cls.__bases__[0].__name__ for cls in core_errors(errors.HeadgateError)}
     parents[errors.HeadgateError] = ""
     assert documented == [(cls.__name__, parent, cls.code) for cls, parent in parents.items()]
+
+
+def test_errors_beyond_the_core_are_listed_as_they_are() -> None:
+    text = error_docs.PAGE.read_text(encoding="utf-8")
+    assert text == error_docs.page(text), "run python -m tools.error_docs"
+    assert {"StoreDamaged", "EngineSilent", "InvalidPolicy", "LeaseLost"} <= {
+        error.__name__ for error in error_docs.errors()
+    }
 
 
 # -- settings -------------------------------------------------------------------------------------------------------
