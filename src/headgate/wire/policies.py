@@ -165,7 +165,7 @@ class DecisionOut(Out, frozen=True):
 
 
 class DecisionsOut(Out, frozen=True):
-    """Recorded decisions, oldest first; `next` continues."""
+    """Recorded decisions; `next` continues, given as `after`."""
 
     decisions: list[DecisionOut]
     next: str | None = None
