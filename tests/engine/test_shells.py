@@ -192,6 +192,27 @@ def test_the_loop_commits_once_for_all_callers_of_a_turn(make_writer: MakeWriter
     asyncio.run(main())
 
 
+def test_on_a_slow_disk_the_loop_waits_for_those_who_spoke_lately(make_writer: MakeWriter) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+
+    async def main() -> None:
+        clock = ManualClock()
+        async with AsyncEngine(writer, clock, stopwatch=lambda: 0.0, thread=True) as engine:
+            engine._company.served({"one", "other"}, clock.now() - 1_000_000)  # patience without end, for a test
+            before = store.seals
+            first = asyncio.create_task(engine.do_all([submit("a")], "one"))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert store.seals == before, "it waits for company"
+            await engine.do_all([submit("b")], "other")
+            await first
+            assert store.seals == before + 1
+
+    asyncio.run(main())
+
+
 def test_the_loop_hands_over_to_a_thread_where_commits_are_slow(make_writer: MakeWriter) -> None:
     ticks = iter(range(1_000_000))
 

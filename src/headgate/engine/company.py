@@ -8,7 +8,7 @@ spoke in the last two rounds, as long as that moment is short beside the commit 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 
 from headgate.ports import Clock
 
@@ -25,8 +25,8 @@ class Company:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._commit_ms = 0.0
-        self._last: Collection[int] = ()
-        self._before: Collection[int] = ()
+        self._last: Collection[Hashable] = ()
+        self._before: Collection[Hashable] = ()
         self._served_at = 0
         self._came = threading.Event()
         self._waiting = False
@@ -36,21 +36,31 @@ class Company:
         if self._waiting:
             self._came.set()
 
-    def wait(self, here: Callable[[], set[int]]) -> None:
-        """Wait for those who are likely to speak in a moment, unless they are here."""
+    def patience(self) -> float:
+        """Milliseconds that it pays to wait for company."""
         if self._commit_ms < SLOW:
-            return
-        now = self._clock.now()
-        if now - self._served_at > 2 * self._commit_ms:  # nobody has spoken for a while: nobody is about to
+            return 0.0
+        if self._clock.now() - self._served_at > 2 * self._commit_ms:  # nobody speaks just now: nobody is about to
+            return 0.0
+        return max(1.0, self._commit_ms / _SHARE)
+
+    def missing(self, here: set[Hashable]) -> bool:
+        """Whether somebody who is likely to speak in a moment is not here."""
+        return not here.issuperset(self._last) or not here.issuperset(self._before)
+
+    def wait(self, here: Callable[[], set[Hashable]]) -> None:
+        """Wait for those who are likely to speak in a moment, unless they are here."""
+        patience = self.patience()
+        if not patience:
             return
         self._waiting = True
-        until = now + max(1.0, self._commit_ms / _SHARE)
-        while {*self._last, *self._before} - here() and (left := until - self._clock.now()) > 0:
+        until = self._clock.now() + patience
+        while self.missing(here()) and (left := until - self._clock.now()) > 0:
             self._came.wait(left / 1000)
             self._came.clear()
         self._waiting = False
 
-    def served(self, callers: Collection[int], began: int) -> None:
+    def served(self, callers: Collection[Hashable], began: int) -> None:
         """A round is over, its commit included."""
         self._served_at = self._clock.now()
         self._commit_ms += _WEIGHT * (self._served_at - began - self._commit_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from headgate.core import commands as c
@@ -58,11 +58,18 @@ class Ticket(Generic[R]):
 class Bundle(Ticket[list[Any]]):
     """Commands of one caller on their way together, each for itself: refusals stand among the replies."""
 
-    __slots__ = ("commands",)
+    __slots__ = ("caller", "commands")
 
-    def __init__(self, commands: Sequence[c.Command[Any]], on_settled: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        commands: Sequence[c.Command[Any]],
+        on_settled: Callable[[], None] | None = None,
+        caller: Hashable = None,
+    ) -> None:
+        """`caller` is somebody who is likely to speak again soon."""
         super().__init__(commands[0], on_settled)
         self.commands = commands
+        self.caller = caller
 
     def carry_out(self, writer: Writer, now: int) -> None:
         """Hand the commands to the writer."""
@@ -73,6 +80,11 @@ class Bundle(Ticket[list[Any]]):
         if self.error is not None:
             return [self.error] * len(self.commands)
         return self.result()
+
+
+def callers_of(tickets: Iterable[Ticket[Any]]) -> set[Hashable]:
+    """Who of those who speak is likely to speak again soon."""
+    return {ticket.caller for ticket in tickets if isinstance(ticket, Bundle) and ticket.caller is not None}
 
 
 class Rounds:

@@ -28,7 +28,7 @@ from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
-from headgate.engine.rounds import STANDBY_EVERY, Bundle, Rounds
+from headgate.engine.rounds import STANDBY_EVERY, Bundle, Rounds, callers_of
 from headgate.engine.working import (
     LOG,
     WaitLease,
@@ -49,11 +49,10 @@ R = TypeVar("R")
 class _Waiting(Bundle):
     """Commands whose caller may sleep until they are settled."""
 
-    __slots__ = ("asleep", "caller")
+    __slots__ = ("asleep",)
 
     def __init__(self, commands: Sequence[c.Command[Any]]) -> None:
-        super().__init__(commands, self.wake)
-        self.caller = get_ident()
+        super().__init__(commands, self.wake, get_ident())
         self.asleep = allocate_lock()
         self.asleep.acquire()
 
@@ -154,7 +153,7 @@ class SharedEngine:
                 continue
             try:
                 if not ticket.settled:
-                    self._company.wait(self._callers)
+                    self._company.wait(lambda: callers_of(self._queue.copy()))
                     with self._turn:
                         self._drain()
             finally:
@@ -163,9 +162,6 @@ class SharedEngine:
             if self._queue:
                 with suppress(IndexError):  # another leader may have served it meanwhile
                     self._queue[0].wake()
-
-    def _callers(self) -> set[int]:
-        return {ticket.caller for ticket in self._queue.copy()}
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
@@ -307,7 +303,7 @@ class SharedEngine:
             now = self.clock.now()
             self.rounds.accept(tickets, now)
             self.writer.flush()
-            self._company.served([ticket.caller for ticket in tickets], now)
+            self._company.served(callers_of(tickets), now)
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
             self.writer.halt(error)
             for ticket in tickets:
