@@ -35,7 +35,17 @@ class EmbeddedLink:
         types = None if spec.types is None else tuple(spec.types)
         labels, gpus = tuple(sorted(spec.labels.items())), tuple(spec.gpu_ids)
         new = WorkerSpec(
-            spec.id, spec.pool, spec.slots, spec.prefetch, offered, spec.model_ref, gpus, labels, types, False
+            spec.id,
+            spec.pool,
+            spec.slots,
+            spec.prefetch,
+            offered,
+            spec.model_ref,
+            gpus,
+            labels,
+            types,
+            False,
+            spec.handlers,
         )
         _reached(lambda: self._face.do(c.RegisterWorker(new)))
 

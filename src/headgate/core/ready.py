@@ -29,6 +29,7 @@ class Shape:
     __slots__ = (
         "bit",
         "external",
+        "handler",
         "key",
         "model_ref",
         "number",
@@ -48,6 +49,7 @@ class Shape:
         self.requires = kind.requires
         self.type = kind.type
         self.external = kind.external
+        self.handler = kind.handler
         self.key = shape_key(kind)
         self.number = number
         self.bit = 1 << number
@@ -60,7 +62,8 @@ ShapeKey = tuple[object, ...]
 
 def shape_key(kind: JobKind) -> ShapeKey:
     """What makes two jobs interchangeable for placement."""
-    return (kind.units, kind.resources, kind.model_ref, kind.pool, kind.requires, kind.type, kind.external)
+    placed = (kind.units, kind.resources, kind.model_ref, kind.pool, kind.requires, kind.type)
+    return (*placed, kind.external, kind.handler)
 
 
 class Bucket:

@@ -9,7 +9,7 @@ import msgspec
 
 from headgate import views
 from headgate.core import commands as c
-from headgate.core.errors import HeadgateError, InvalidInput
+from headgate.core.errors import HeadgateError, InvalidInput, WorkerNotFound
 from headgate.server import strict
 from headgate.server.deliveries import Outbox
 from headgate.server.problems import ClientGone, problem_of
@@ -152,7 +152,10 @@ class Stream:
 
     async def _beats(self, leases: list[tuple[str, int]]) -> list[Any]:
         commands: list[c.Command[Any]] = [c.WorkerBeat(self._worker_id), c.Heartbeats(tuple(leases))]
-        _, beats = await self._engine.do_all(commands)
+        seen, beats = await self._engine.do_all(commands)
+        if isinstance(seen, WorkerNotFound):  # removed while it lives: hung up on, it registers anew
+            await self._socket.close(NOT_REGISTERED, str(seen))
+            raise ClientGone from seen
         if isinstance(beats, Exception):  # the engine does not serve: nothing was renewed
             raise ClientGone from beats
         return [views.beat_out(beat) for beat in beats]

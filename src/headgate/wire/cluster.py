@@ -19,6 +19,8 @@ class WorkerIn(Body, frozen=True):
     types: list[str] | None = None
     pull: bool = True
     """A worker on the stream is given work as it comes: it says false here."""
+    handlers: bool = True
+    """False: it has no Python handlers, and runs commands, HTTP calls and functions named by an import path."""
 
 
 class WorkerOut(Out, frozen=True):
@@ -41,6 +43,7 @@ class WorkerOut(Out, frozen=True):
     completed: int = 0
     last_seen: float = 0.0
     pull: bool = True
+    handlers: bool = True
 
 
 class WorkersOut(Out, frozen=True):

@@ -77,8 +77,12 @@ class JobContext:
 
     def log(self, text: str) -> None:
         """Add a line to the output of the job."""
+        self.write(text if text.endswith("\n") else text + "\n")
+
+    def write(self, text: str) -> None:
+        """Add text to the output of the job as it stands."""
         if self._write is not None:
-            self._write(text if text.endswith("\n") else text + "\n")
+            self._write(text)
 
     def stop(self, reason: str, grace: float = 5.0) -> None:
         """Tell the job to stop; what runs in a process of its own is killed after so many seconds. The first stays."""
