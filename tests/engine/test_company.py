@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Hashable
 
 from headgate.engine.company import Company
 from headgate.testing import ManualClock
@@ -13,7 +14,7 @@ def after_a_round(clock: ManualClock, company: Company, *callers: int, took: int
     company.served(callers, began)
 
 
-def never_asked() -> set[int]:
+def never_asked() -> set[Hashable]:
     raise AssertionError("somebody looked around")
 
 
@@ -29,9 +30,10 @@ def test_whoever_leads_waits_for_those_who_spoke_in_the_last_two_rounds() -> Non
     company = Company(clock)
     after_a_round(clock, company, 1)
     after_a_round(clock, company, 2)
-    here, looked = {2}, threading.Event()
+    here: set[Hashable] = {2}
+    looked = threading.Event()
 
-    def look() -> set[int]:
+    def look() -> set[Hashable]:
         looked.set()
         return set(here)
 
@@ -49,7 +51,7 @@ def test_nobody_waits_longer_than_a_part_of_the_commit_that_is_saved() -> None:
     company = Company(clock)
     after_a_round(clock, company, 1, 2)
 
-    def look() -> set[int]:
+    def look() -> set[Hashable]:
         clock.advance(SLOW_MS // 4)
         return {1}
 
