@@ -21,7 +21,7 @@ from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import JobState
-from headgate.engine.compacting import Compactor, sweep
+from headgate.engine.compacting import MOST, Compactor, sweep
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
@@ -332,9 +332,9 @@ class Writer:
             if gone is None or self.drop(gone):
                 return
 
-    def sweep(self, retention: Retention, now: int) -> Iterator[Gone]:
+    def sweep(self, retention: Retention, now: int, most: int = MOST) -> Iterator[Gone]:
         """Everything older than other ages than those of the settings, to be dropped step by step."""
-        return sweep(self.store, retention, now, self._forget)
+        return sweep(self.store, retention, now, self._forget, most=most)
 
     def drop(self, gone: Gone) -> bool:
         """Delete rows in a commit of its own; false if there are none."""
