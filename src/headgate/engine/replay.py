@@ -209,7 +209,12 @@ class _Replay:
             return self._with_spec(event)
         field = JOB_FIELD.get(type(event))
         if field is not None and getattr(event, field) in self._gone:
+<<<<<<< HEAD
             self._leave_out(event)
+=======
+            if isinstance(event, e.LeaseGranted):  # its number stays given out
+                self._state.tokens = max(self._state.tokens, number_of(event.token))
+>>>>>>> eyes-engine
             return None
         return self._with_result(event) if isinstance(event, e.JobCompleted) else event
 
@@ -225,6 +230,7 @@ class _Replay:
             self._state.seq = event.seq
             self._changes.low_water.ended(event.seq)  # only what has ended is deleted
             return None
+        self._gone.discard(event.id)  # the job of that id that was deleted is not this one
         return msgspec.structs.replace(event, spec=_spec(row.spec))
 
     def _with_result(self, event: e.JobCompleted) -> e.JobCompleted:

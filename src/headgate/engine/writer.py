@@ -21,14 +21,15 @@ from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import JobState
-from headgate.engine.compacting import Compactor, sweep
+from headgate.engine.compacting import MOST, Compactor, sweep
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
+from headgate.engine.rows import Changes
 from headgate.engine.soundness import check_mark, reading
-from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, OldEnd, RecordRow, Store
+from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, Mark, OldEnd, OpensBeside, RecordRow, Store
 
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
@@ -100,9 +101,22 @@ class Writer:
 
     def open(self, now: int) -> None:
         """Become the owner of the store and rebuild the state. Every live lease gets a full TTL."""
-        mark = self.store.open()
-        check_mark(self.store.name, mark)
-        self.state, self._changes = recover(self.store, self.settings, mark, now)
+        first = self.recoveries == 0
+        try:
+            self._open(now)
+        except BaseException:
+            if first:  # nobody will use it; after a failed commit the owner stays, and tries again
+                self.store.close()
+            raise
+
+    def _open(self, now: int) -> None:
+        def rebuild(mark: Mark) -> tuple[Mark, State, Changes]:
+            check_mark(self.store.name, mark)
+            return mark, *recover(self.store, self.settings, mark, now)
+
+        store = self.store
+        built = store.open_beside(rebuild) if isinstance(store, OpensBeside) else rebuild(store.open())
+        mark, self.state, self._changes = built
         self.number = mark.number
         if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
             self._forgotten_to = max(self._forgotten_to, max(self.state.jobs, default=""))
@@ -348,9 +362,9 @@ class Writer:
             if gone is None or self.drop(gone):
                 return
 
-    def sweep(self, retention: Retention, now: int) -> Iterator[Gone]:
+    def sweep(self, retention: Retention, now: int, most: int = MOST) -> Iterator[Gone]:
         """Everything older than other ages than those of the settings, to be dropped step by step."""
-        return sweep(self.store, retention, now, self._forget)
+        return sweep(self.store, retention, now, self._forget, most=most)
 
     def drop(self, gone: Gone) -> bool:
         """Delete rows in a commit of its own; false if there are none."""

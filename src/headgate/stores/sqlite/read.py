@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import starmap, takewhile
 from math import inf
 from typing import Any, Final, Generic, TypeVar
@@ -105,14 +106,19 @@ def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
     statuses = _Walk(map(StatusRow._make, connection.execute(_STATUSES)))
     leases = _Walk(map(LeaseRow._make, connection.execute(_LEASES)))
     alone_until = min(statuses.next_seq, leases.next_seq)
-    new = tuple.__new__  # what the constructor of a named tuple comes to, a million times
-    for row in connection.execute(_LIVE):
+    rows = connection.execute(_LIVE)
+    while alone_until < inf and (row := next(rows, None)) is not None:
         seq = row[0]
         if seq < alone_until:
-            yield new(LiveJob, row)
+            yield _as_it_is(row)
         else:
             yield LiveJob._make((*row[:4], statuses.at(seq), leases.at(seq)))
             alone_until = min(statuses.next_seq, leases.next_seq)
+    yield from map(_as_it_is, rows)  # those that nobody has touched: most, and the last ones
+
+
+_as_it_is: Final = partial(tuple.__new__, LiveJob)
+"""What the constructor of a named tuple comes to, without a call in Python: it is made a million times."""
 
 
 class _Walk(Generic[Row]):
