@@ -209,12 +209,7 @@ class _Replay:
             return self._with_spec(event)
         field = JOB_FIELD.get(type(event))
         if field is not None and getattr(event, field) in self._gone:
-<<<<<<< HEAD
             self._leave_out(event)
-=======
-            if isinstance(event, e.LeaseGranted):  # its number stays given out
-                self._state.tokens = max(self._state.tokens, number_of(event.token))
->>>>>>> eyes-engine
             return None
         return self._with_result(event) if isinstance(event, e.JobCompleted) else event
 
