@@ -60,7 +60,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
     async with contextlib.AsyncExitStack() as stack:
         clock, chance = SystemClock(), SystemChance()
         # 1. the engine on its store
-        store = open_store(config.database_url)
+        store = open_store(config.database_url, server=True)
         _make_room(store)
         deciding = ExperimentingEngine(config.policy)
         stack.callback(deciding.stop)
