@@ -409,9 +409,10 @@ class Store(Protocol):
         ...
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
-        """Entries of a log from `since` to before `until`, oldest first."""
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
+        """Entries of a log from `since` to before `until`, oldest first, or newest first."""
         ...
 
     # -- upkeep -----------------------------------------------------------------------------------------------

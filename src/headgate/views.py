@@ -203,6 +203,7 @@ def worker_out(worker: Worker) -> w.WorkerOut:
         worker.completed,
         worker.last_seen / 1000,
         spec.pull,
+        spec.handlers,
     )
 
 

@@ -107,6 +107,38 @@ def test_no_capacity_and_how_much_is_missing(h: Harness) -> None:
     explained(h, "b", a.NoCapacity(5, 3, 2), position=0)
 
 
+def test_when_a_job_starts_that_only_a_closed_pool_can_run_nobody_knows(h: Harness) -> None:
+    h.join(worker("w", pool="p"))
+    h.submit(job("j"))
+    assert startable(h.state, h.state.jobs["j"])
+    h.report(pool("p", busy=10.0))
+    assert not startable(h.state, h.state.jobs["j"])
+    h.report(pool("p", busy=9.0, units=4))
+    assert startable(h.state, h.state.jobs["j"])
+    h.submit(job("larger", units=5))
+    assert not startable(h.state, h.state.jobs["larger"])
+
+
+def test_in_a_pool_that_must_report_nothing_is_expected_before_it_has() -> None:
+    h = Harness(required_pools=("p",))
+    h.join(worker("w", pool="p"))
+    h.submit(job("j"))
+    assert not startable(h.state, h.state.jobs["j"])
+    h.report(pool("p", busy=1.0))
+    assert startable(h.state, h.state.jobs["j"])
+
+
+def test_what_the_policy_said_before_the_job_came_is_not_said_of_it(h: Harness) -> None:
+    h.schedule(a.Wait("the queue is empty"))
+    h.advance(1)
+    h.submit(job("j"))
+    explained(h, "j", a.NoFittingWorker(0, {}, ()), position=0)
+    h.schedule(a.Wait("saving power", 1_000))
+    h.advance(1)
+    h.submit(job("later"))
+    explained(h, "later", a.NoFittingWorker(0, {}, ()), a.PolicyWaits("saving power"), position=1)
+
+
 def test_no_capacity_in_a_pool(h: Harness) -> None:
     h.join(worker("w", slots=5, pool="p"))
     h.report(pool("p", units=4))
@@ -162,6 +194,24 @@ def test_no_fitting_worker_and_which_requirement_fails_on_each(h: Harness) -> No
         a.WorkerUnfit("full", "slots", "1 free", "0 free"),
     )
     explained(h, "j", a.NoFittingWorker(8, failing, examples), position=0)
+
+
+def test_a_worker_without_handlers_is_given_no_job_that_needs_one(h: Harness) -> None:
+    h.join(worker("bare", slots=9, handlers=False))
+    by_path = {"kind": "python", "handler": "shop.jobs:sum_up"}
+    h.submit_all([
+        job("named", type="sum_up"),
+        job("path", type="sum_up", run=by_path),
+        job("command", type="sum_up", run={"kind": "command", "argv": ["true"]}),
+    ])  # fmt: skip
+    h.cycle()
+    assert {lease.job_id for lease in h.state.leases.values()} == {"path", "command"}
+    unfit = a.WorkerUnfit("bare", "handler", "sum_up", "")
+    explained(h, "named", a.NoFittingWorker(1, {"handler": 1}, (unfit,)), position=0)
+    assert not startable(h.state, h.state.jobs["named"])
+    h.join(worker("able", slots=9))
+    h.cycle()
+    assert {lease.job_id: lease.worker_id for lease in h.state.leases.values()}["named"] == "able"
 
 
 def test_several_reasons_are_all_told(h: Harness) -> None:

@@ -57,7 +57,7 @@ def runtime() -> Runtime:
     running = RunningJob("r", 2, "t", 1, {"cpu": 1}, 5, 9, True, True)
     job: dict[str, Any] = {"name": "n", "type": "x", "priority": "high", "tenant": "t", "model_ref": "m", "seed": 1}
     job |= {"max_tokens": 1, "labels": {"a": "b"}, "attributes": {"a": 1}, "resources": {"cpu": 1}, "pool": "p"}
-    job |= {"estimated_vram": 1, "estimated_duration_ms": 1, "requires": {"a": "b"}, "external": True}
+    job |= {"estimated_vram": 1, "estimated_duration_ms": 1, "requires": {"a": "b"}, "external": True, "handler": True}
     full = WorkerSet("w", "p", "ready", "m", 2, 1, 5, {"cpu": 1}, [0], {"a": "b"}, [running], 1, 1, ["x"])
     made = Runtime()
     made.apply(

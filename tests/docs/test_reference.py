@@ -15,7 +15,7 @@ from headgate.core.quantities import duration
 from headgate.core.retention import Retention
 from headgate.core.settings import SIGNALS, Settings
 from headgate.core.states import JobState, Trigger, diagram
-from tools import state_docs
+from tools import engine_docs, error_docs, state_docs
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -132,6 +132,14 @@ def test_the_tree_of_errors_is_documented_as_it_is() -> None:
     assert documented == [(cls.__name__, parent, cls.code) for cls, parent in parents.items()]
 
 
+def test_errors_beyond_the_core_are_listed_as_they_are() -> None:
+    text = error_docs.PAGE.read_text(encoding="utf-8")
+    assert text == error_docs.page(text), "run python -m tools.error_docs"
+    assert {"StoreDamaged", "EngineSilent", "InvalidPolicy", "LeaseLost"} <= {
+        error.__name__ for error in error_docs.errors()
+    }
+
+
 # -- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -199,3 +207,9 @@ EXAMPLES = [
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_every_example_of_the_documentation_runs(code: str) -> None:
     exec(compile(code, "<example>", "exec"), {"__name__": "example"})
+
+
+def test_commands_and_questions_are_listed_as_they_are() -> None:
+    text = engine_docs.PAGE.read_text(encoding="utf-8")
+    assert text == engine_docs.page(text), "run python -m tools.engine_docs"
+    assert "| `Cancel` | `job_id`, `reason`? |" in text

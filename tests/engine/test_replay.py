@@ -5,6 +5,7 @@ from headgate.core import commands as c
 from headgate.core.errors import HeadgateError
 from headgate.core.ordering import FirstFit
 from headgate.core.retention import Retention
+from headgate.core.settings import Settings
 from headgate.core.verify import verify
 from headgate.engine.replay import EMPTY, JournalBroken, Tables, check_journal, differences, replay
 from headgate.engine.writer import Writer
@@ -159,6 +160,24 @@ def deleted(writer: Writer) -> None:
         writer.index()
     for gone in writer.sweep(Retention(jobs=1_000), 10_000):
         assert writer.drop(gone)
+
+
+def test_the_number_of_the_last_lease_outlives_the_job_that_held_it() -> None:
+    disk = MemoryDisk()
+    writer = Writer(MemoryStore(disk), FirstFit(), SeededChance(1), Settings(fixed_busy=0))
+    writer.open(1_000)
+    writer.accept(c.RegisterWorker(worker("w")), 1_000, lambda _: None)
+    writer.accept(c.Submit((c.NewJob("j0", job("done")),)), 1_000, lambda _: None)
+    writer.cycle(1_000)
+    (lease,) = writer.state.leases.values()
+    writer.accept(c.Start(lease.id, lease.token), 1_000, lambda _: None)
+    writer.accept(c.Complete(lease.id, lease.token, b"1"), 1_000, lambda _: None)
+    writer.flush()
+    while writer.index_backlog:
+        writer.index()
+    assert [writer.drop(gone) for gone in writer.sweep(Retention(jobs=1_000), 10_000)] == [True]
+    assert disk.mark.tokens == 1
+    assert check_journal(writer.store, disk.mark) == []
 
 
 def test_a_journal_without_its_beginning_is_refused_by_name() -> None:

@@ -15,6 +15,7 @@ from headgate.core.verify import verify
 from headgate.policy.deciding import PolicySettings
 from headgate.policy.decisions import Replayer, history_of
 from headgate.policy.errors import InvalidPolicy, PolicyForbidden, PolicyMoved, PolicyNotFound
+from headgate.policy.template_library import template
 from headgate.policy.verdict import HostSettings
 from headgate.testing import gpu, pool, tenant, worker
 from tests.policy.office import Office
@@ -142,6 +143,20 @@ def test_placement_respects_handlers_pools_labels_models_and_external_jobs(offic
     assert placed["mine"] is None
     assert placed.get("proof") in ("typed", None)
     verify(office.writer.state)
+
+
+@pytest.mark.parametrize("chosen", ["platform", "fcfs"])
+def test_a_job_that_needs_a_handler_passes_by_the_worker_that_has_none(office: Office, chosen: str) -> None:
+    if chosen != "platform":
+        office.policies.deploy("lua", template(chosen).source, **QUICK)
+    office.do(c.RegisterWorker(worker("bare", slots=9, handlers=False)))
+    office.submit("named", type="report")
+    assert dict(office.cycle()) == {}
+    office.do(c.RegisterWorker(worker("able", slots=9)))
+    office.submit("command", type="report", run={"kind": "command", "argv": ["true"]}, pool="default")
+    placed = dict(office.cycle())
+    assert placed["named"] == "able"
+    assert "command" in placed
 
 
 def test_quotas_and_capacity_hold_whatever_the_policy_says() -> None:

@@ -219,6 +219,18 @@ def test_a_worker_that_is_not_registered_has_no_stream(world: World) -> None:
         assert closed.value.rcvd.code == 4404
 
 
+def test_a_worker_that_was_removed_is_hung_up_on_when_it_is_next_heard(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            assert client.delete("/v2/workers/w").status_code == 204
+            talk.say(type="beats", ref=1)
+            with pytest.raises(ConnectionClosed) as ended:
+                talk.hear("beats-done")
+    assert ended.value.rcvd is not None
+    assert ended.value.rcvd.code == 4404
+
+
 def test_a_stream_ends_when_the_server_goes_down(make_world: MakeWorld) -> None:
     world = make_world()
     with world.client() as client:

@@ -124,6 +124,21 @@ def test_the_token_is_kept_for_its_owner_only_and_needed(service: House) -> None
     assert refused.returncode == exits.FORBIDDEN
 
 
+def test_an_empty_token_is_no_request_for_another_one(service: House) -> None:
+    refused = service.do("jobs", "--token", "")
+    assert (refused.returncode, refused.stdout) == (exits.USAGE, "")
+    assert "--token: is empty" in refused.stderr
+
+
+def test_run_names_the_job_that_it_may_submit_but_not_follow(service: House) -> None:
+    token = service.do("token", "create", "--scope", "submit", "--note", "writer").stdout.strip()
+    refused = service.do("run", "--token", token, "--", "true")
+    assert refused.returncode == exits.FORBIDDEN
+    newest = service.ask("jobs", "--limit", "1")["jobs"][0]["id"]
+    assert f"{newest} was submitted and goes on" in refused.stderr
+    assert "needs the scope read" in refused.stderr
+
+
 def test_a_token_with_fewer_rights_has_fewer_rights_until_it_is_revoked(service: House) -> None:
     token = service.do("token", "create", "--scope", "read", "--note", "reader").stdout.strip()
     assert service.do("jobs", "--token", token).returncode == 0

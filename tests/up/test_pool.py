@@ -87,6 +87,7 @@ def test_leases_respect_the_load_of_each_machine_and_a_lost_heartbeat_shuts_its_
     ):
         until(lambda: pool(server, "loaded").get("busy") == 10 and pool(server, "free").get("workers") == ["on-free"])
         until(lambda: pool(server, "loaded").get("workers"))
+        assert "busy 0.0 of 10 (set by hand)" in free.said()
         # 1. work that may run anywhere runs on the free machine; work for the loaded one waits and says why
         stuck = server.do("submit", "--pool", "loaded", "--", "true").stdout.strip()
         for _ in range(3):
@@ -155,6 +156,7 @@ def test_one_report_is_shown_and_what_is_wrong_ends_with_its_code(patient_server
         (("--url", "http://127.0.0.1:1"), exits.UNAVAILABLE, "nobody answers at http://127.0.0.1:1"),
         (("--units", "-1"), exits.BAD_INPUT, "units: must not be negative"),
         (("-r", "memory=much"), exits.BAD_INPUT, "resources.memory"),
+        (("--load", "nan"), exits.BAD_CONFIG, "--load: must be one of measured, a number"),
         (("--load", "11"), exits.BAD_CONFIG, "--load: must be between 0 and 10"),
         (("--set", "core.signals.cpu.low=2"), exits.BAD_CONFIG, "core.signals.cpu"),
     ):

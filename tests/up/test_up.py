@@ -83,6 +83,15 @@ def test_the_load_of_the_machine_is_measured_unless_said_otherwise(tmp_path: Pat
         assert {"cpu", "memory", "disk"} <= set(signals)
 
 
+def test_jobs_that_ask_for_a_resource_run_where_the_configuration_offers_it(tmp_path: Path) -> None:
+    (tmp_path / "headgate.yaml").write_text("workers:\n  resources: {memory: 2GB}\n", encoding="utf-8")
+    with house(tmp_path) as service:
+        done = service.do("run", "-r", "memory=1GB", "--", "echo", "there is room")
+        assert (done.returncode, done.stdout) == (0, "there is room\n")
+        (worker, _) = until(lambda: len(found := service.ask("workers")["workers"]) == 2 and found)
+        assert worker["resources"] == {"memory": 2_000_000_000}
+
+
 def test_a_policy_file_is_deployed_and_followed(tmp_path: Path) -> None:
     policy = tmp_path / "mine.lua"
     policy.write_text("-- policy: first\nfunction schedule(context) return nil end\n")

@@ -264,6 +264,28 @@ def test_an_app_is_found_by_module_and_by_script(tmp_path: Path) -> None:
         locate(object())
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\n1 / 0\n", r"ZeroDivisionError: division by zero \(.*broken\.py, line 2\)"),
+        (
+            "import headgate\n\nheadgate.App('memory://').job(unit=2)\n",
+            r"InvalidJob: unit: unknown.*broken\.py, line 3\)",
+        ),
+        ("import no_such_thing\n", r"No module named 'no_such_thing' \(.*broken\.py, line 1\)"),
+        ("def (\n", r"invalid syntax \(broken.py, line 1\)"),
+    ],
+)
+def test_an_app_whose_module_is_broken_is_named_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for source in (f"{tmp_path}/broken.py:app", "broken:app"):
+        with pytest.raises(InvalidInput, match=said):
+            load(source)
+
+
 def test_what_travels_becomes_the_same_assignment() -> None:
     run = {"kind": "command", "argv": ["ls"], "env": {"B": "2", "A": "1"}}
     lease = LeaseOut("1-1", "job-1", 7, "w", 1, 2, 0.0, 30.0, 0.0, 30.0)

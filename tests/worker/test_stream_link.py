@@ -12,6 +12,7 @@ from headgate.system import SystemChance
 from headgate.testing import ManualClock
 from headgate.wire.http import WorkerIn
 from headgate.worker.assignment import Assignment
+from headgate.worker.link import LinkDown
 from headgate.worker.stream_link import StreamLink
 from tests.server.test_jobs import submit
 from tests.server.world import World
@@ -59,6 +60,23 @@ def test_a_lease_is_sure_from_the_opening_of_the_connection_on(place: Place) -> 
 def test_a_worker_that_slept_counts_from_before_its_sleep(place: Place) -> None:
     place.clock.jump_to(500_000)
     assert left(place.next(), since=1_000)
+
+
+def test_a_worker_that_was_removed_while_it_lives_comes_back(place: Place) -> None:
+    with place.world.client() as client:
+        assert client.delete("/v2/workers/w").status_code == 204
+    with pytest.raises(LinkDown):
+        place.link.beat([])
+    assert place.next().job_id
+
+
+def test_a_worker_that_has_left_does_not_come_back(place: Place) -> None:
+    place.link.leave()
+    with pytest.raises(LinkDown):
+        place.link.beat([])
+    place.link.close()
+    with place.world.client() as client:
+        assert client.get("/v2/workers").json()["workers"] == []
 
 
 def test_every_message_that_the_server_heard_moves_the_count_on(place: Place) -> None:

@@ -161,9 +161,13 @@ class App(Calls):
         resources: Mapping[str, float | str] | None = None,
         labels: Mapping[str, str] | None = None,
         types: list[str] | None = None,
+        handlers: bool = True,
         options: Options | None = None,
     ) -> Runtime:
-        """A worker in this process, not yet started. It takes the job types that this app has handlers for."""
+        """A worker in this process, not yet started. It takes the job types that this app has handlers for.
+
+        With `handlers` false it takes no Python jobs but those that name an import path.
+        """
         home = self._opened()
         known = sorted({*self.handlers, GENERIC}) if types is None and self.handlers else types
         spec = WorkerIn(
@@ -175,6 +179,7 @@ class App(Calls):
             labels=dict(labels or {}),
             types=known,
             pull=False,
+            handlers=handlers,
         )
         source = locate(self) if isolation == "process" else ""
         executors = Executors(self.handlers, self._clock, isolation=isolation, source=source)

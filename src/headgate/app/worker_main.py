@@ -13,6 +13,7 @@ import msgspec
 from headgate.app.app import App
 from headgate.app.processes import Orders
 from headgate.core.errors import InvalidInput
+from headgate.worker.printing import captured
 from headgate.worker.runtime import Options
 from headgate.worker.sources import load
 
@@ -31,12 +32,13 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: enough.set())
     threading.Thread(target=_until_alone, args=(enough,), daemon=True).start()
-    app = load(orders.source)
-    if not isinstance(app, App):
-        raise InvalidInput(f"{orders.source!r} is not a headgate.App", field="app")
-    app.move(orders.address)
-    with app:
-        work(app, enough, **orders.how)
+    with captured():
+        app = load(orders.source)
+        if not isinstance(app, App):
+            raise InvalidInput(f"{orders.source!r} is not a headgate.App", field="app")
+        app.move(orders.address)
+        with app:
+            work(app, enough, **orders.how)
 
 
 def _until_alone(enough: threading.Event) -> None:

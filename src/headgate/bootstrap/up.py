@@ -114,6 +114,7 @@ class _Up:
         workers = self._config.workers
         argv = [sys.executable, "-m", "headgate", "worker", "--id", name, "--parent", str(os.getpid())]
         argv += ["--slots", str(workers.slots), "--pool", workers.pool, "--drain", str(workers.grace / 1000)]
+        argv += [part for name, amount in workers.resources.items() for part in ("--resource", f"{name}={amount}")]
         argv += ["--log-level", self._config.log.level, "--log-format", self._config.log.format]
         return [*argv, "--app", workers.app] if workers.app else argv
 

@@ -87,6 +87,10 @@ def failed_call(error: Exception, url: str) -> Failure | None:
 def connect_to(arguments: argparse.Namespace) -> tuple[str, str | None]:
     """Address and token that the options, the environment or the working directory name."""
     url = arguments.url or os.environ.get("HEADGATE_URL") or _kept(URL_FILE) or DEFAULT_URL
+    if arguments.token == "":  # an unset variable of a script must not become the token of whoever runs it
+        raise Failure(
+            exits.USAGE, "--token: is empty; leave it out for the one that HEADGATE_TOKEN or .headgate/token has"
+        )
     return url, arguments.token or os.environ.get("HEADGATE_TOKEN") or _kept(TOKEN_FILE)
 
 

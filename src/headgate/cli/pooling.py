@@ -114,7 +114,7 @@ class _Speaker:
         report = beat.report
         said = (int(report.busy or 0), report.reasons, len(report.gpus))
         if said != self._last:
-            why = "; ".join(report.reasons) or report.bottleneck or "idle"
+            why = "; ".join(report.reasons) or report.bottleneck or ("idle" if report.signals else "set by hand")
             gpus = f", {len(report.gpus)} GPUs" if report.gpus else ""
             self.line(f"pool {report.id}: busy {report.busy:.1f} of 10 ({why}){gpus}")
         self._last = said

@@ -11,6 +11,7 @@ import msgspec
 from headgate.app import App
 from headgate.bootstrap.machine import told_to_stop
 from headgate.cli.exits import DONE, USAGE, Failure
+from headgate.worker.printing import captured
 from headgate.worker.runtime import Options
 from headgate.worker.sources import load
 
@@ -36,7 +37,7 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
     """Work until SIGTERM or Ctrl-C, let running jobs finish in time, leave."""
     enough = told_to_stop()
     labels = {"host": os.uname().nodename, "pid": str(os.getpid()), **wanted.labels}
-    with _app(url, token, wanted.app) as app:
+    with captured(), _app(url, token, wanted.app) as app:
         worker = app.worker(
             worker_id=wanted.id,
             slots=wanted.slots,
@@ -44,6 +45,7 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
             resources=wanted.resources,
             labels=labels,
             types=wanted.types,
+            handlers=wanted.app is not None,
             options=Options(drain=wanted.drain, grace=_STOP),
         )
         worker.start()

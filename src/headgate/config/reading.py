@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,9 +10,10 @@ import msgspec
 
 from headgate.config import yaml_file
 from headgate.config.keys import ENVIRONMENT, RESERVED, Key, Path, known_keys
-from headgate.config.schema import FILE, TOKEN_FILE, Config, ConfigError
+from headgate.config.schema import FILE, TOKEN_FILE, Config, ConfigError, WorkersPart
 from headgate.config.values import ValueRefused, read_text, read_value
-from headgate.core.errors import InvalidSettings
+from headgate.core.errors import InvalidInput
+from headgate.core.quantities import resources
 from headgate.core.settings import check_settings
 from headgate.policy.rules.diagnostics import nearest
 from headgate.server.settings import check_server_settings
@@ -145,15 +146,27 @@ def _build(given: Mapping[Path, Given]) -> Config:
     config = _put(config, ("server", "token_file"), f"{config.directory}/{TOKEN_FILE}")
     if config.load.rating != "measured":
         config = _put(config, ("core", "fixed_busy"), float(config.load.rating))
-    for part, check in (("core", check_settings), ("server", check_server_settings)):
+    for part, check in _CHECKS:
         try:
             config = _put(config, (part,), check(getattr(config, part)))
-        except InvalidSettings as error:
+        except InvalidInput as error:
             raise _refused(part, error, given) from error
     return config  # type: ignore[no-any-return]  # replaced field by field
 
 
-def _refused(part: str, error: InvalidSettings, given: Mapping[Path, Given]) -> ConfigError:
+def _check_workers(part: WorkersPart) -> WorkersPart:
+    resources(part.resources, "resources")
+    return part
+
+
+_CHECKS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("core", check_settings),
+    ("server", check_server_settings),
+    ("workers", _check_workers),
+)
+
+
+def _refused(part: str, error: InvalidInput, given: Mapping[Path, Given]) -> ConfigError:
     """What a part says about its settings, with the place that set them."""
     name = "load.rating" if error.field == "fixed_busy" else f"{part}.{error.field}"
     at = tuple(name.split("."))

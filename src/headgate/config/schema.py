@@ -28,6 +28,8 @@ class WorkersPart(msgspec.Struct, frozen=True):
     count: Few = 2
     slots: Some = 4
     pool: str = "default"
+    resources: dict[str, str | float] = {}
+    """What each of them offers to jobs that ask for it, such as `memory: 8GB`."""
     app: str | None = None
     """`module:app` whose handlers the workers know."""
     grace: Span = 5_000

@@ -27,7 +27,9 @@ def read_value(key: Key, value: Any) -> Any:
     try:
         return msgspec.convert(value, key.kind)
     except msgspec.ValidationError as error:
-        raise ValueRefused(_said(str(error), value)) from None
+        choices = ", ".join(_choices(key.kind))
+        message = f"Expected one of {choices}" if choices and isinstance(value, str) else str(error)
+        raise ValueRefused(_said(message, value)) from None
 
 
 def read_text(key: Key, text: str) -> Any:
@@ -61,6 +63,16 @@ def _wants_text(kind: Any) -> bool:
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return all(_wants_text(part) for part in typing.get_args(kind) if part is not type(None))
     return kind is str or (typing.get_origin(kind) is typing.Literal)
+
+
+def _choices(kind: Any) -> list[str]:
+    """What may be written for a key that takes certain words, and what else it takes."""
+    if typing.get_origin(kind) is typing.Literal:
+        return [str(word) for word in typing.get_args(kind)]
+    found = [_choices(part) for part in typing.get_args(kind)]
+    if not any(found):
+        return []
+    return [word for part, words in zip(typing.get_args(kind), found, strict=True) for word in words or [part.__name__]]
 
 
 def _parsed(text: str) -> Any:

@@ -133,7 +133,9 @@ class WorkerUnfit(Reason, frozen=True, tag="worker_unfit"):
     """One worker does not fit one job: the requirement that fails."""
 
     worker: str
-    requirement: Literal["status", "slots", "claim", "type", "pool", "label", "model", "resource", "unknown", "needed"]
+    requirement: Literal[
+        "status", "slots", "claim", "handler", "type", "pool", "label", "model", "resource", "unknown", "needed"
+    ]
     needed: str = ""
     found: str = ""
 

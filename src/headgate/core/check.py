@@ -94,6 +94,8 @@ def unfit(shape: Shape, worker: Worker) -> WorkerUnfit | None:
 
 def never_fits(shape: Shape, worker: Worker) -> WorkerUnfit | None:
     """Requirements that waiting does not help with."""
+    if shape.handler and not worker.spec.handlers:
+        return WorkerUnfit(worker.id, "handler", shape.type, "")
     if worker.types is not None and shape.type not in worker.types:
         return WorkerUnfit(worker.id, "type", shape.type, ", ".join(sorted(worker.types)))
     if shape.pool is not None and shape.pool != worker.spec.pool:

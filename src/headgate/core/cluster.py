@@ -29,6 +29,8 @@ class WorkerSpec(msgspec.Struct, frozen=True, array_like=True):
     """The job types it has handlers for; none given: any."""
     pull: bool = False
     """A pulling worker is given work only while it has an open claim."""
+    handlers: bool = True
+    """Whether it has Python handlers by name; without any it runs commands, HTTP calls and import paths."""
 
 
 class Gpu(msgspec.Struct, frozen=True, array_like=True):

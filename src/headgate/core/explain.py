@@ -67,10 +67,18 @@ def _reasons(state: State, job: Job, now: int, ahead: int) -> list[AnyReason]:
     if not shape.external:
         found.append(_no_worker(state, shape, now))
     reasons = [reason for reason in found if reason is not None]
-    waits = state.policy_wait
-    if waits is not None and waits.reason and (waits.until is None or now < waits.until):
-        reasons.append(PolicyWaits(waits.reason))
+    if (waits := _policy_waits(state, job, now)) is not None:
+        reasons.append(waits)
     return reasons or [Behind(ahead)]
+
+
+def _policy_waits(state: State, job: Job, now: int) -> PolicyWaits | None:
+    """What the policy said last, where it holds until a time that has not come or was said of a queue with the job."""
+    waits = state.policy_wait
+    if waits is None or not waits.reason:
+        return None
+    concerns = job.queued_at <= waits.at if waits.until is None else now < waits.until
+    return PolicyWaits(waits.reason) if concerns else None
 
 
 def _no_units(state: State, units: int, now: int) -> list[AnyReason]:
@@ -86,7 +94,10 @@ def _no_units(state: State, units: int, now: int) -> list[AnyReason]:
 
 
 def startable(state: State, job: Job) -> bool:
-    """Whether time alone can bring a waiting job to its start: it fits the units, and a worker that is there."""
+    """Whether time alone can bring a waiting job to its start: it fits the units, and a worker that is there.
+
+    When a machine that takes nothing now will take something again, nobody knows.
+    """
     shape = job.kind.bucket.shape
     if shape.units > state.settings.total_units - state.settings.reserve:
         return False
@@ -94,8 +105,19 @@ def startable(state: State, job: Job) -> bool:
         worker.status in ("ready", "starting")
         and _lasting(shape, worker) is None
         and lacks(shape, worker.id, dict(worker.spec.resources)) is None
+        and _takes_work(state, shape, worker.spec.pool)
         for worker in state.workers.values()
     )
+
+
+def _takes_work(state: State, shape: Shape, pool_id: str) -> bool:
+    """Whether the machine is heard of, not too busy for anything, and large enough."""
+    pool = state.pools[pool_id]
+    if pool.status == "offline" or pool.shut:
+        return False
+    if pool.last_report is None and pool_id in state.settings.required_pools:
+        return False
+    return pool.report.units is None or shape.units <= pool.report.units
 
 
 def _no_worker(state: State, shape: Shape, now: int) -> AnyReason | None:

@@ -119,6 +119,11 @@ class JobKind(msgspec.Struct, frozen=True, gc=False, cache_hash=True, array_like
         """Whether the submitter does the work itself."""
         return type(self.run) is ExternalRun
 
+    @property
+    def handler(self) -> bool:
+        """Whether a Python handler of that name must be there: no import path says where the function is."""
+        return type(self.run) is PythonRun and ":" not in (self.run.handler or self.type)
+
 
 class JobSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A valid job as submitted. `payload` and `attributes` are encoded JSON. New fields go to the end."""

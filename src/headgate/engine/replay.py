@@ -209,10 +209,14 @@ class _Replay:
             return self._with_spec(event)
         field = JOB_FIELD.get(type(event))
         if field is not None and getattr(event, field) in self._gone:
-            if isinstance(event, e.LeaseGranted):  # its number stays given out
-                self._state.tokens = max(self._state.tokens, number_of(event.token))
+            self._leave_out(event)
             return None
         return self._with_result(event) if isinstance(event, e.JobCompleted) else event
+
+    def _leave_out(self, event: e.Event) -> None:
+        """Of a deleted job nothing is left but the number of its lease: it is never given out again."""
+        if isinstance(event, e.LeaseGranted):
+            self._state.tokens = max(self._state.tokens, number_of(event.token))
 
     def _with_spec(self, event: e.JobSubmitted) -> e.JobSubmitted | None:
         row = self._content.jobs.get(event.seq)

@@ -47,6 +47,7 @@ class JobAdded(Delta, tag=1, frozen=True, gc=False):
     pool: str | None = None
     requires: dict[str, str] = {}
     external: bool = False
+    handler: bool = False
 
 
 class JobRemoved(Delta, tag=2, frozen=True, gc=False):
@@ -95,6 +96,7 @@ class WorkerSet(Delta, tag=4, frozen=True, gc=False):
     jobs_completed: int = 0
     last_used_at: int = 0
     types: list[str] | None = None
+    handlers: bool = True
 
 
 class WorkerRemoved(Delta, tag=5, frozen=True, gc=False):

@@ -164,6 +164,7 @@ def _worker(worker: Worker, figures: _Figures, running: list[d.RunningJob]) -> d
         jobs_completed=completed,
         last_used_at=last_used,
         types=None if spec.types is None else list(spec.types),
+        handlers=spec.handlers,
     )
 
 

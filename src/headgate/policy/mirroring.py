@@ -239,6 +239,7 @@ def _job(state: State, job: Job) -> d.JobAdded:
         pool=of.pool,
         requires=dict(of.requires),
         external=kind.bucket.shape.external,
+        handler=kind.bucket.shape.handler,
     )
 
 

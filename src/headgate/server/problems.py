@@ -53,10 +53,6 @@ class Overloaded(e.Refused):
     """Too much is going on; try again soon."""
 
 
-class NotImplementedYet(e.HeadgateError):
-    """This version cannot do that yet."""
-
-
 class Unavailable(e.HeadgateError):
     """This part is not running."""
 
@@ -76,7 +72,6 @@ STATUS: dict[type[Exception], int] = {
     BodyTooLarge: 413,
     e.Refused: 429,
     Overloaded: 503,
-    NotImplementedYet: 501,
     Unavailable: 503,
     EngineStopped: 503,
     EngineUnreachable: 503,

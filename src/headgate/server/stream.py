@@ -9,7 +9,7 @@ import msgspec
 
 from headgate import views
 from headgate.core import commands as c
-from headgate.core.errors import HeadgateError, InvalidInput
+from headgate.core.errors import HeadgateError, InvalidInput, WorkerNotFound
 from headgate.server import strict
 from headgate.server.deliveries import Outbox
 from headgate.server.problems import ClientGone, problem_of
@@ -146,13 +146,16 @@ class Stream:
                 places.append(place)
             except InvalidInput as error:
                 problems[place] = problem_of(error)
-        for place, reply in zip(places, await self._wording.say(said), strict=True):
+        for place, reply in zip(places, await self._wording.say(said, self._worker_id), strict=True):
             problems[place] = _problem(reply)
         return problems
 
     async def _beats(self, leases: list[tuple[str, int]]) -> list[Any]:
         commands: list[c.Command[Any]] = [c.WorkerBeat(self._worker_id), c.Heartbeats(tuple(leases))]
-        _, beats = await self._engine.do_all(commands)
+        seen, beats = await self._engine.do_all(commands)
+        if isinstance(seen, WorkerNotFound):  # removed while it lives: hung up on, it registers anew
+            await self._socket.close(NOT_REGISTERED, str(seen))
+            raise ClientGone from seen
         if isinstance(beats, Exception):  # the engine does not serve: nothing was renewed
             raise ClientGone from beats
         return [views.beat_out(beat) for beat in beats]

@@ -53,6 +53,7 @@ def worker_spec(given: w.WorkerIn) -> WorkerSpec:
         pairs(given.labels, "labels", LIMITS),
         None if given.types is None else tuple(text(kind, "types", LIMITS) for kind in given.types),
         given.pull,
+        given.handlers,
     )
 
 

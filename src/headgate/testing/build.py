@@ -36,6 +36,7 @@ def worker(
     labels: Mapping[str, str] | None = None,
     types: Iterable[str] | None = None,
     pull: bool = False,
+    handlers: bool = True,
     **offers: Any,
 ) -> WorkerSpec:
     """A worker; further names are the resources it offers (`memory="8GB", cpu=4`)."""
@@ -50,6 +51,7 @@ def worker(
         tuple(sorted((labels or {}).items())),
         None if types is None else tuple(types),
         pull,
+        handlers,
     )
 
 

@@ -39,6 +39,8 @@ class Ledger:
     def unsuited(self, job: d.JobAdded, worker_id: str) -> str | None:
         """Why the worker could never run the job."""
         worker = self.workers[worker_id]
+        if job.handler and not worker.handlers:
+            return "has no handlers"
         if worker.types is not None and job.type is not None and job.type not in worker.types:
             return f"has no handler for {job.type}"
         if job.pool is not None and job.pool != worker.pool_id:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from headgate.core.errors import HeadgateError, InvalidInput
@@ -78,8 +77,12 @@ class JobContext:
 
     def log(self, text: str) -> None:
         """Add a line to the output of the job."""
+        self.write(text if text.endswith("\n") else text + "\n")
+
+    def write(self, text: str) -> None:
+        """Add text to the output of the job as it stands."""
         if self._write is not None:
-            self._write(text if text.endswith("\n") else text + "\n")
+            self._write(text)
 
     def stop(self, reason: str, grace: float = 5.0) -> None:
         """Tell the job to stop; what runs in a process of its own is killed after so many seconds. The first stays."""
@@ -116,11 +119,16 @@ def current_job() -> JobContext:
     return found
 
 
-@contextmanager
-def inside(context: JobContext) -> Iterator[None]:
+class inside:  # noqa: N801 - reads like the function that it would be, at a third of the cost
     """Make it the current job."""
-    mark = _current.set(context)
-    try:
-        yield
-    finally:
-        _current.reset(mark)
+
+    __slots__ = ("_context", "_mark")
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._mark = _current.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._mark)

@@ -39,6 +39,7 @@ class PollingLink:
             spec.labels,
             spec.types,
             pull=True,
+            handlers=spec.handlers,
         )
         self._post("/v2/workers", self._spec, w.WorkerOut)
 

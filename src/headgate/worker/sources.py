@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,8 @@ from headgate.core.errors import InvalidInput
 from headgate.worker.handlers import Handlers
 
 SCRIPT = "__headgate_script__"
+_PACKAGE = str(Path(__file__).parents[1])
+_IMPORTS = str(Path(importlib.__file__).parent)
 
 
 def load(source: str) -> Any:
@@ -24,7 +27,7 @@ def load(source: str) -> Any:
     place, separator, name = source.rpartition(":")
     if not separator or not place or not name:
         raise InvalidInput(f"{source!r} is not of the form module:app or script.py:app", field="app")
-    module = _script(Path(place)) if place.endswith(".py") else _module(place)
+    module = _run(place)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -62,13 +65,33 @@ def _place(module: ModuleType) -> str:
     return str(Path(path).resolve())
 
 
+def _run(place: str) -> ModuleType:
+    """Whatever goes wrong in somebody's module is theirs to mend: say what it was, and in which line."""
+    script = Path(place) if place.endswith(".py") else None
+    if script is not None and not script.is_file():
+        raise InvalidInput(f"{script} is not a Python script", field="app")
+    try:
+        return _module(place) if script is None else _script(script)
+    except Exception as error:
+        raise InvalidInput(f"{place!r} cannot be imported: {_said(error)}", field="app") from error
+
+
+def _said(error: Exception) -> str:
+    steps = [step for step in traceback.extract_tb(error.__traceback__) if _own(step)]
+    if not steps:  # there is no such module
+        return str(error)
+    return f"{type(error).__name__}: {error} ({steps[-1].filename}, line {steps[-1].lineno})"
+
+
+def _own(step: traceback.FrameSummary) -> bool:
+    """Whether a line is neither of this package nor of the machinery of imports."""
+    return not step.filename.startswith((_PACKAGE, _IMPORTS, "<frozen"))
+
+
 def _module(name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise InvalidInput(f"{name!r} cannot be imported: {error}", field="app") from error
+    return importlib.import_module(name)
 
 
 def _script(path: Path) -> ModuleType:
@@ -76,10 +99,14 @@ def _script(path: Path) -> ModuleType:
     if known is not None and known.__file__ == str(path):
         return known
     spec = importlib.util.spec_from_file_location(SCRIPT, path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(f"{path} is not a Python script", field="app")
+    if spec is None or spec.loader is None:
+        raise ImportError("it is not a Python script")
     module = importlib.util.module_from_spec(spec)
     sys.modules[SCRIPT] = module
     sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[SCRIPT]  # half of it is no module
+        raise
     return module

@@ -58,6 +58,7 @@ class StreamLink:
         self._closed = threading.Event()
         self._draining = False
         self._reader: threading.Thread | None = None
+        self._left = False
 
     # -- the link -------------------------------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ class StreamLink:
 
     def leave(self) -> None:
         """The worker is gone for good."""
+        self._left = True
         self._http.call("DELETE", f"/v2/workers/{segment(self._worker_id)}", Any)
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class StreamLink:
             if socket is not None:
                 self._read(socket)
                 pause = 0.05
-            if self._closed.is_set():
+            if self._closed.is_set() or self._left:
                 return
             try:
                 self._join()

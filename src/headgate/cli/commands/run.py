@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
-from headgate.cli.exits import DONE, FAILED, NOT_RUN, TIMED_OUT
+from headgate.cli.exits import DONE, FAILED, NOT_RUN, TIMED_OUT, Failure
 from headgate.cli.jobspec import job_body, job_options
 from headgate.cli.jobview import ENDED, logs
 from headgate.cli.options import server_options
@@ -39,6 +39,9 @@ def _run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         api.post(f"/v2/jobs/{part(job_id)}/cancel", {"reason": "interrupted"})
         _say(f"{job_id} was cancelled")
+        raise
+    except Failure:
+        _say(f"{job_id} was submitted and goes on, but cannot be followed")
         raise
     if arguments.json:
         emit(arguments, job, lambda _: None)

@@ -22,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--drain", metavar="WORKER", action="append", help="give it no further work")
-    change.add_argument("--remove", metavar="WORKER", action="append", help="forget it")
+    change.add_argument(
+        "--remove", metavar="WORKER", action="append", help="forget it; one that still lives comes back"
+    )
     parser.add_argument("--force", action="store_true", help="with --remove: end its leases too")
     server_options(parser)
     parser.set_defaults(run=_workers)

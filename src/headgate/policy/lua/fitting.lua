@@ -60,6 +60,7 @@ end
 local function suits_not(slot, rec)
   local columns, inner = mirror.columns, mirror.inner
   local kind, pool, requires = columns.type[slot], columns.pool[slot], inner.raw_requires[slot]
+  if columns.handler[slot] and not rec.public.handlers then return "worker has no handlers" end
   if rec.types and kind and not rec.types[kind] then return "worker has no handler for " .. kind end
   if pool and pool ~= rec.public.pool_id then return "job wants pool " .. pool end
   if requires ~= "\128" then

@@ -186,6 +186,7 @@ function M.worker_set()
   p.current_jobs = list(rec.shown)
   p.jobs_completed, p.last_used_at = read(), read()
   rec.types = read_types(p)
+  p.handlers = read()
   if not rec.pool or rec.pool.id ~= pool_id then join(rec, pool_id) end
   M.reindex(rec)
 end
@@ -239,7 +240,7 @@ function M.expect_worker(pool, model_ref, gpu_id)
   local p = rec.public
   p.id, p.pool_id, p.status, p.model_ref, p.slots, p.slots_free, p.vram_free = rec.id, pool.id, "starting", model_ref, 0, 0, 0
   p.resources_free, p.gpu_ids, p.labels, p.current_jobs = window({}), list({ gpu_id }), window({}), list({})
-  p.jobs_completed, p.last_used_at = 0, 0
+  p.jobs_completed, p.last_used_at, p.handlers = 0, 0, true
   rec.free, rec.running, rec.shown = {}, {}, {}
   join(rec, pool.id)
   return function() M.worker_removed(rec.id) end

@@ -12,7 +12,8 @@ M.CLASSES = CLASSES
 
 -- Columns: `false` stands for nil, so that the arrays stay dense.
 local COLUMNS = { "id", "name", "type", "priority", "rank", "tenant", "units", "model_ref", "seed", "max_tokens", "created_at",
-  "queued_at", "attempt", "estimated_vram", "estimated_duration_ms", "pool", "external" }
+  "queued_at", "attempt", "estimated_vram", "estimated_duration_ms", "pool", "external",
+  "handler" }
 local INNER = { "class_index", "seq", "shape", "raw_labels", "raw_attributes", "raw_requires", "group", "view", "q_pos", "q_home", "g_pos", "g_home" }
 local slot_of, columns, inner, free_slots, high_slot
 local stamp = 0  -- grows with every change of the queue
@@ -74,7 +75,7 @@ local computed = {
 }
 M.JOB_FIELDS = { "id", "name", "type", "priority", "class", "rank", "tenant", "units", "resources", "model_ref", "seed",
   "max_tokens", "labels", "attributes", "created_at", "queued_at", "wait_ms", "attempt", "estimated_vram", "estimated_duration_ms",
-  "pool", "requires", "external" }
+  "pool", "requires", "external", "handler" }
 
 local new_job_view, job_meta = views.family("job", M.JOB_FIELDS, function(v, k)
   local column = columns[k]
@@ -123,8 +124,8 @@ end)
 
 -- What else decides where a job may run: handlers of its type, its pool, labels it requires, or that it needs no worker at all.
 local function bounds_of(slot)
-  local external = columns.external[slot] and "e" or ""
-  return (columns.type[slot] or "") .. "\0" .. (columns.pool[slot] or "") .. "\0" .. inner.raw_requires[slot] .. external
+  local how = columns.external[slot] and "e" or columns.handler[slot] and "h" or ""
+  return (columns.type[slot] or "") .. "\0" .. (columns.pool[slot] or "") .. "\0" .. inner.raw_requires[slot] .. how
 end
 
 local function group_for(slot)
@@ -321,6 +322,7 @@ function M.job_added()
   columns.created_at[s], columns.queued_at[s], columns.attempt[s] = read(), read(), read()
   columns.estimated_vram[s], columns.estimated_duration_ms[s] = read() or false, read() or false
   columns.pool[s], inner.raw_requires[s], columns.external[s] = read() or false, raw(), read()
+  columns.handler[s] = read()
   enqueue(s)
 end
 

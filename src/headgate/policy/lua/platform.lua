@@ -7,14 +7,14 @@
 --
 -- context.queue     ready jobs, in order of class, rank (higher first), submission. Each job:
 --                   id name type priority class rank tenant units resources model_ref seed max_tokens labels attributes
---                   created_at queued_at wait_ms attempt estimated_vram estimated_duration_ms pool requires external
+--                   created_at queued_at wait_ms attempt estimated_vram estimated_duration_ms pool requires external handler
 -- context.groups    the same jobs by what matters for placement, in the order of their heads. Each group:
 --                   class tenant model_ref units resources count head jobs
 -- context.pools     id status heartbeat_age_ms workers gpus cached_models labels; each of gpus:
 --                   id name vram_total vram_allocated vram_free utilization pool_id
 -- context.workers   all workers, also found in their pools. Each worker:
 --                   id pool_id status model_ref slots slots_free vram_free resources_free gpu_ids labels current_jobs
---                   jobs_completed last_used_at types; each of current_jobs:
+--                   jobs_completed last_used_at types handlers; each of current_jobs:
 --                   id class tenant units resources started_at ends_at running_ms checkpointable stopping
 -- context.tenants   id weight share quotas usage quota_vram quota_used
 -- context.metrics   queue_depth queue_depth_by_class total_workers ready_workers busy_workers busy_rating usable_units
@@ -156,6 +156,7 @@ end
 local function may_hold(context, worker, job)
   if worker.status ~= "ready" and worker.status ~= "busy" then return false end
   if job.pool and job.pool ~= worker.pool_id then return false end
+  if job.handler and not worker.handlers then return false end
   if worker.types and job.type and not context.helpers.contains(worker.types, job.type) then return false end
   for name, value in pairs(job.requires) do
     if worker.labels[name] ~= value then return false end

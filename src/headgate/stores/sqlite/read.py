@@ -78,6 +78,7 @@ _ENTRIES: Final = """SELECT number, epoch, at, events FROM journal WHERE number 
     AND (?3 IS NULL OR at < ?3) ORDER BY number LIMIT ?4"""
 _RECORDS: Final = """SELECT kind, at, number, key, body FROM record WHERE kind = ?1 AND at >= ?2
     AND (?3 IS NULL OR at < ?3) AND (?4 IS NULL OR key = ?4) ORDER BY at, number LIMIT ?5"""
+_NEWEST_RECORDS: Final = _RECORDS.replace("ORDER BY at, number", "ORDER BY at DESC, number DESC")
 
 _OLD_ENDS: Final = """SELECT e.ended_at, e.seq, j.id, j.key IS NOT NULL,
     EXISTS (SELECT 1 FROM event v WHERE v.job_seq = e.seq) FROM history e CROSS JOIN job j ON j.seq = e.seq
@@ -255,10 +256,11 @@ def entries(connection: apsw.Connection, since: int, until: int | None, after: i
 
 
 def records(
-    connection: apsw.Connection, kind: str, since: int, until: int | None, key: str | None, limit: int
+    connection: apsw.Connection, kind: str, since: int, until: int | None, key: str | None, limit: int, *, newest: bool
 ) -> list[RecordRow]:
-    """Entries of a log in a range of time, oldest first."""
-    return list(starmap(RecordRow, connection.execute(_RECORDS, (kind, since, until, key, limit))))
+    """Entries of a log in a range of time, oldest or newest first."""
+    statement = _NEWEST_RECORDS if newest else _RECORDS
+    return list(starmap(RecordRow, connection.execute(statement, (kind, since, until, key, limit))))
 
 
 def old_ends(connection: apsw.Connection, before: int, after: tuple[int, int], limit: int) -> list[OldEnd]:

@@ -251,10 +251,11 @@ class SqliteStore:
             return read.entries(connection, since, until, after, limit)
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
         with self._reading().borrow() as connection:
-            return read.records(connection, kind, since, until, key, limit)
+            return read.records(connection, kind, since, until, key, limit, newest=newest)
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 

@@ -197,9 +197,10 @@ class SimStore:
         _not_simulated(since, until, after, limit)
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
-        _not_simulated(kind, since, until, key, limit)
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
+        _not_simulated(kind, since, until, key, limit, newest)
 
     def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
         disk = self._disk
