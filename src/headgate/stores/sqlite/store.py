@@ -54,12 +54,12 @@ _JOURNAL_PAGE = 500
 class SqliteStore:
     """A database file. The first process to open it owns it; a second one is told who does."""
 
-    def __init__(self, path: str | Path, *, vfs: str | None = None) -> None:
+    def __init__(self, path: str | Path, *, vfs: str | None = None, server: bool = False) -> None:
         # Two names of one file must lead to one lock.
         self.path = Path(path).resolve()
         self.name = str(path)
         self._vfs = vfs
-        self._lock = OwnerLock(self.path)
+        self._lock = OwnerLock(self.path, server=server)
         self._connection: apsw.Connection | None = None
         self._readers: Readers | None = None
         self._epoch = 0
