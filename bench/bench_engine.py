@@ -224,7 +224,8 @@ def show_loop(rounds: int, raw_one: Turn, store: Store, title: str) -> None:
 
 
 def show_recovery(directory: Path, sizes: list[int]) -> None:
-    table = Table("SQLite: recovery", ["open, s", "state, s", "all, s"])
+    """The file is looked through while the state is rebuilt: where a core is free, all takes less than the sum."""
+    table = Table("SQLite: recovery", ["check alone, s", "all, s", "all, s of processor"])
     for size in sizes:
         path = directory / f"recovery-{size}.db"
         jobs = Jobs()
@@ -234,10 +235,12 @@ def show_recovery(directory: Path, sizes: list[int]) -> None:
         writer = Writer(SqliteStore(path), FirstFit(), SystemChance(), SETTINGS)
         opening = seconds(writer.store.open)
         gc.collect()
+        began = process_time()
         whole = seconds(lambda writer=writer: writer.open(SystemClock().now()))  # type: ignore[misc]
+        spent = process_time() - began
         assert len(writer.state.jobs) == size
         goals = [at_most(whole, 3, " s")] if size == 1_000_000 else []
-        table.add(f"{size:,} live jobs", opening, whole - opening, whole, goals=goals)
+        table.add(f"{size:,} live jobs", opening, whole, spent, goals=goals)
         writer.close()
         del writer
     table.show()

@@ -6,13 +6,15 @@ or not at all. Rows are plain tuples in the order of their columns. Times are in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from headgate.core.errors import HeadgateError
 from headgate.core.states import JobState
+
+R = TypeVar("R")
 
 
 class Clock(Protocol):
@@ -407,9 +409,10 @@ class Store(Protocol):
         ...
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
-        """Entries of a log from `since` to before `until`, oldest first."""
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
+        """Entries of a log from `since` to before `until`, oldest first, or newest first."""
         ...
 
     # -- upkeep -----------------------------------------------------------------------------------------------
@@ -439,4 +442,16 @@ class Store(Protocol):
 
     def check(self) -> list[str]:
         """What is wrong with the stored content, as far as a store can tell; empty if nothing is."""
+        ...
+
+
+@runtime_checkable
+class OpensBeside(Protocol):
+    """A store whose content takes long to check: the state is rebuilt meanwhile."""
+
+    def open_beside(self, rebuild: Callable[[Mark], R]) -> R:
+        """`open`, with what `rebuild` makes of the mark and the rows before anything is written.
+
+        It returns when both are done. If the content is not sound, `StoreDamaged` says so, whatever `rebuild` did.
+        """
         ...

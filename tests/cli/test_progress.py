@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import subprocess
 import sys
+
+from tests.cli.running import on_terminal
 
 SCRIPT = """
 from headgate.cli.progress import progress
@@ -21,17 +21,4 @@ def test_a_pipe_sees_nothing_of_it() -> None:
 
 
 def test_a_terminal_sees_a_bar_with_its_name() -> None:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stderr=theirs, env={**os.environ, "TERM": "xterm"}
-    ) as process:
-        os.close(theirs)
-        seen = b""
-        try:
-            while more := os.read(ours, 65_536):
-                seen += more
-        except OSError:  # the other end is closed
-            pass
-        assert process.wait(60) == 0
-    os.close(ours)
-    assert b"measuring" in seen
+    assert b"measuring" in on_terminal(sys.executable, "-c", SCRIPT)

@@ -10,7 +10,8 @@ import pytest
 import headgate
 from headgate.client.addresses import plain_address, server_address
 from headgate.client.http import Http
-from headgate.core.errors import InvalidInput
+from headgate.core.errors import InvalidInput, InvalidJob
+from headgate.ports import StoreUnavailable
 from headgate.testing import SeededChance
 
 
@@ -64,6 +65,27 @@ def test_what_is_no_address_is_refused_with_what_was_meant(given: Any, said: str
     assert refused.value.field == "address"
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("x" * 300 + ".db", "File name too long"), ("taken/new/jobs.db", "cannot make this directory: Not a directory")],
+)
+def test_a_file_that_cannot_be_there_is_a_typed_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreUnavailable, match=said):
+        headgate.App(given).status()
+
+
+@pytest.mark.parametrize("given", [None, "01ARZ3", 7, {"a": 1}, [None]])
+def test_dependencies_that_are_no_list_are_refused_by_name(given: Any) -> None:
+    app = headgate.App("memory://", load=0)
+    with pytest.raises(InvalidJob, match=r"^dependencies: must be a list of job ids"):
+        app.submit(run={"kind": "external"}, dependencies=given)
+    app.close()
 
 
 def test_the_environment_is_named_where_it_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headgate.bootstrap.engine import open_engine
+from headgate.bootstrap.engine import open_engine, start_engine
 from headgate.core import commands as c
 from headgate.core.settings import Settings
 from headgate.engine.errors import EngineSilent, EngineUnreachable, SettingsIgnored
-from headgate.engine.member import Member
+from headgate.engine.member import PATIENCE, PATIENCE_WITH_SERVERS, Member
 from headgate.engine.questions import CountJobs, GetJob
 from headgate.stores.sqlite import SqliteStore
+from headgate.testing import ManualClock
 from tests.crash.at_rest import Told, check_at_rest
 from tests.crash.child import SETTINGS, submission
 from tests.crash.conftest import Process, Run
@@ -188,6 +189,20 @@ def test_a_member_that_was_deposed_becomes_a_client_of_the_new_owner(path: Path)
     older.stop()
     younger.stop()
     assert [view.job.key for view in check_at_rest(path, told)] == ["first", "second"]
+
+
+def test_who_opens_the_file_of_a_server_is_sent_to_its_address_at_once(path: Path) -> None:
+    server = SqliteStore(path, server=True)
+    server.open()
+    clock = ManualClock()
+    began = clock.now()
+    member = Member(path, lambda: start_engine(SqliteStore(path)), clock, lambda _: clock.advance(100))
+    with pytest.raises(EngineUnreachable, match=r"owned by process .*, a server: give its address, http://"):
+        member.start()
+    assert clock.now() - began <= PATIENCE_WITH_SERVERS < PATIENCE
+    server.close()
+    assert joined_as(member.start()) == "owner"
+    member.stop()
 
 
 def test_a_member_looks_for_an_owner_that_does_not_answer_only_so_long(path: Path) -> None:

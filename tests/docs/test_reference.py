@@ -15,7 +15,7 @@ from headgate.core.quantities import duration
 from headgate.core.retention import Retention
 from headgate.core.settings import SIGNALS, Settings
 from headgate.core.states import JobState, Trigger, diagram
-from tools import error_docs, state_docs
+from tools import engine_docs, error_docs, state_docs
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -207,3 +207,9 @@ EXAMPLES = [
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_every_example_of_the_documentation_runs(code: str) -> None:
     exec(compile(code, "<example>", "exec"), {"__name__": "example"})
+
+
+def test_commands_and_questions_are_listed_as_they_are() -> None:
+    text = engine_docs.PAGE.read_text(encoding="utf-8")
+    assert text == engine_docs.page(text), "run python -m tools.engine_docs"
+    assert "| `Cancel` | `job_id`, `reason`? |" in text

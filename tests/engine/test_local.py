@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -86,14 +87,43 @@ def test_nonsense_on_the_socket_gets_an_error_and_harms_nobody(make_writer: Make
         server = LocalServer(engine, tmp_path / "db.sock")
         server.start()
         client = LocalClient(tmp_path / "db.sock")
-        connection = client._connection()
-        wire.send(connection, b"\xc1 not msgpack")
-        answer = wire.receive(connection)
+        channel = client._channel()
+        channel.send(b"\xc1 not msgpack")
+        answer = channel.receive()
         assert answer is not None
-        assert b"DecodeError" in answer
+        assert b"DecodeError" in bytes(answer)
         assert client.ask(CountJobs()) == {}
         client.stop()
         server.stop()
+
+
+def test_a_frame_arrives_whole_however_it_is_cut() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        channel = wire.Channel(there)
+        frames = [b"", b"a", b"b" * 200_000, b"c"]
+        data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+
+        def trickle() -> None:
+            for first in range(20):
+                here.sendall(data[first : first + 1])
+            here.sendall(data[20:])
+            here.shutdown(socket.SHUT_WR)
+
+        sending = threading.Thread(target=trickle)
+        sending.start()
+        received = [channel.receive() for _ in frames]
+        sending.join()
+        assert [bytes(frame) for frame in received if frame is not None] == frames
+        assert channel.receive() is None
+
+
+def test_a_frame_that_is_cut_off_is_none() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        here.sendall((5).to_bytes(4, "big") + b"abc")
+        here.shutdown(socket.SHUT_WR)
+        assert wire.Channel(there).receive() is None
 
 
 class SharedDisk:

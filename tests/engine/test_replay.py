@@ -124,10 +124,42 @@ def test_jobs_that_were_deleted_for_their_age_are_left_out() -> None:
     disk, writer = committed()
     writer.accept(c.Cancel("j0"), 2_000, lambda _: None)
     writer.flush()
+    deleted(writer)
+    assert 1 not in disk.jobs
+    assert check_journal(writer.store, disk.mark) == []
+
+
+def test_a_lease_of_a_deleted_job_still_counts_among_those_given_out() -> None:
+    disk, writer = committed(1)
+    writer.accept(c.RegisterWorker(worker("w")), 1_000, lambda _: None)
+    writer.accept(c.SampleLoad("host", {"cpu": 0.1}), 1_000, lambda _: None)
+    writer.cycle(1_000)
+    (lease,) = writer.state.leases.values()
+    writer.accept(c.Release(lease.id, lease.token), 1_100, lambda _: None)
+    writer.accept(c.Cancel("j0"), 1_200, lambda _: None)
+    writer.flush()
+    deleted(writer)
+    assert (disk.mark.tokens, disk.jobs) == (1, {})
+    assert check_journal(writer.store, disk.mark) == []
+
+
+def test_an_id_that_comes_again_after_its_job_was_deleted_is_another_job() -> None:
+    disk, writer = committed(1)
+    writer.accept(c.Cancel("j0"), 2_000, lambda _: None)
+    writer.flush()
+    deleted(writer)
+    writer.accept(c.Submit((c.NewJob("j0", job("again")),)), 20_000, lambda _: None)
+    writer.flush()
+    assert [row.id for row in disk.jobs.values()] == ["j0"]
+    assert check_journal(writer.store, disk.mark) == []
+
+
+def deleted(writer: Writer) -> None:
+    """Delete every job that has ended."""
     while writer.index_backlog:
         writer.index()
-    assert [writer.drop(gone) for gone in writer.sweep(Retention(jobs=1_000), 10_000)] == [True]
-    assert check_journal(writer.store, disk.mark) == []
+    for gone in writer.sweep(Retention(jobs=1_000), 10_000):
+        assert writer.drop(gone)
 
 
 def test_the_number_of_the_last_lease_outlives_the_job_that_held_it() -> None:

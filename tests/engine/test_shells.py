@@ -12,7 +12,7 @@ import pytest
 
 from headgate.core import commands as c
 from headgate.core.actions import Action, Wait
-from headgate.core.errors import JobNotFound
+from headgate.core.errors import JobNotFound, StaleLease
 from headgate.core.events import Event, Failure
 from headgate.core.ordering import FirstFit
 from headgate.core.state import State
@@ -92,6 +92,17 @@ def test_commands_of_one_caller_share_a_commit_and_each_has_its_own_outcome(make
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
         replies = engine.do_all([submit("a"), c.Cancel("nobody"), submit("b")])
         assert [type(reply) for reply in replies] == [c.Submitted, JobNotFound, c.Submitted]
+
+
+def test_words_said_together_each_have_their_own_outcome(make_writer: MakeWriter) -> None:
+    with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
+        engine.do(c.RegisterWorker(worker("w", slots=2)))
+        engine.do_all([submit("a"), submit("b")])
+        one, other = engine.ask(GetLeases("w"))
+        words = [c.Start(one.id, one.token), c.Start(other.id, one.token), c.Complete(one.id, one.token, b"1")]
+        replies = engine.do_all([*words, c.Start(other.id, other.token)])
+        assert [type(reply) for reply in replies] == [type(None), StaleLease, type(None), type(None)]
+        assert [engine.ask(GetJob(name)).state for name in "ab"] == [JobState.COMPLETED, JobState.RUNNING]
 
 
 def test_a_caller_s_error_is_nobody_else_s(make_writer: MakeWriter) -> None:
@@ -177,6 +188,27 @@ def test_the_loop_commits_once_for_all_callers_of_a_turn(make_writer: MakeWriter
                 await engine.do(c.Cancel("nobody"))
             assert await engine.wait_for(lambda state: state.jobs.get("job-63"), WITHIN)
             assert await engine.wait_for(lambda state: state.jobs.get("nobody"), 0.0) is None
+
+    asyncio.run(main())
+
+
+def test_on_a_slow_disk_the_loop_waits_for_those_who_spoke_lately(make_writer: MakeWriter) -> None:
+    writer = make_writer(opened=False)
+    store = writer.store
+    assert isinstance(store, FaultyStore)
+
+    async def main() -> None:
+        clock = ManualClock()
+        async with AsyncEngine(writer, clock, stopwatch=lambda: 0.0, thread=True) as engine:
+            engine._company.served({"one", "other"}, clock.now() - 1_000_000)  # patience without end, for a test
+            before = store.seals
+            first = asyncio.create_task(engine.do_all([submit("a")], "one"))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert store.seals == before, "it waits for company"
+            await engine.do_all([submit("b")], "other")
+            await first
+            assert store.seals == before + 1
 
     asyncio.run(main())
 

@@ -15,16 +15,21 @@ import pytest
 
 from headgate.core import commands as c
 from headgate.core import events as e
+from headgate.core.decide import jobs as job_rules
 from headgate.core.decide import leases as lease_rules
 from headgate.core.errors import StaleLease
 from headgate.core.lease import Lease
+from headgate.core.retention import Retention
 from headgate.core.state import State
-from headgate.engine import recovery, rows
+from headgate.core.states import TERMINAL
+from headgate.engine import recovery, replay, rows
 from headgate.engine.failpoints import FAILPOINTS
+from headgate.engine.index import HistoryIndex
 from headgate.engine.writer import Group, Writer
-from headgate.ports import CommitFailed, StatusRow
+from headgate.ports import CommitFailed, Gone, OldEnd, StatusRow
 from headgate.testing.simulation import Faults, Report, simulate
 from headgate.testing.simulation.__main__ import main
+from headgate.testing.simulation.disk import SimStore
 
 STEPS = 1_000
 SEEDS, CHUNK = 500, 20
@@ -63,7 +68,8 @@ def test_every_kind_of_fault_and_outcome_comes_up() -> None:
         if event not in (e.WorkerWanted, e.WorkerEvicted, e.PolicyWaited, e.LoadWithdrawn)  # a policy's, or rare
     }
     errors = {"StaleLease", "OutcomeConflict", "IdempotencyConflict", "DuplicateJob", "CommitFailed", "WorkerBusy"}
-    assert {name for name in faults | events | errors if not seen[name]} == set()
+    deleted = {f"deleted {what}" for what in Gone.__struct_fields__}
+    assert {name for name in faults | events | errors | deleted if not seen[name]} == set()
 
 
 # -- a seed repeats itself ----------------------------------------------------------------------------------------
@@ -188,6 +194,47 @@ def expire_by_the_grant_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lease_rules, "_renew", renew)
 
 
+def delete_what_a_live_job_depends_on(patch: pytest.MonkeyPatch) -> None:
+    def may_go(state: State, job_id: str) -> bool:
+        job = state.jobs.get(job_id)
+        return job is None or job.state in TERMINAL
+
+    patch.setattr(job_rules, "_may_go", may_go)
+
+
+def delete_without_a_word_to_the_core(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Writer, "_forget", lambda _, old: old)
+
+
+def delete_keys_with_their_jobs(patch: pytest.MonkeyPatch) -> None:
+    honest = Retention.age_of
+    patch.setattr(Retention, "age_of", lambda self, **_: honest(self, keyed=False))
+
+
+def delete_jobs_whose_history_is_not_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HistoryIndex, "told_before", lambda _: None)
+
+
+def delete_a_little_early(patch: pytest.MonkeyPatch) -> None:
+    honest = SimStore.old_ends
+
+    def old_ends(self: SimStore, before: int, *place: Any) -> list[OldEnd]:
+        return honest(self, before + 1_000, *place)
+
+    patch.setattr(SimStore, "old_ends", old_ends)
+
+
+def delete_the_journal_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
+    def old_entries(self: SimStore, before: int, limit: int = 1_000) -> list[int]:
+        return [row.number for row in self.journal() if row.at < before][:limit]
+
+    patch.setattr(SimStore, "old_entries", old_entries)
+
+
+def replay_no_grants_of_deleted_jobs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replay, "number_of", lambda _: 0)
+
+
 UNSURE = Faults(doubled=0.5, seal_fails=0.1, slow_commits=0.3)
 CUT_OFF = Faults(lost=0.2, late=0.1, worker_freezes=0.15, meddling=0.5)
 AWAY = Faults(freezes=0.03, dies_between=0.03, clock_jumps=0.9)
@@ -204,6 +251,13 @@ PLANTED: list[tuple[Plant, Faults]] = [
     (leave_out_the_row_of_a_started_lease, AWAY),
     (journal_no_cancellations, AWAY),
     (expire_by_the_grant_alone, CUT_OFF),
+    (delete_what_a_live_job_depends_on, CUT_OFF),
+    (delete_without_a_word_to_the_core, UNSURE),
+    (delete_keys_with_their_jobs, CUT_OFF),
+    (delete_jobs_whose_history_is_not_written, UNSURE),
+    (delete_a_little_early, UNSURE),
+    (delete_the_journal_before_it_is_read, UNSURE),
+    (replay_no_grants_of_deleted_jobs, AWAY),
 ]
 """Bugs, each with the faults that bring it out."""
 

@@ -17,6 +17,8 @@ from headgate.core.errors import InvalidInput
 from headgate.core.tenants import TenantSpec
 from headgate.policy.arms import ExperimentingEngine
 from headgate.policy.deciding import PolicySettings
+from headgate.policy.decisions import unpack
+from headgate.policy.deltas import RunningSet
 from headgate.policy.errors import PolicyForbidden
 from headgate.policy.experiments import Experiment, ExperimentNotFound, ExperimentRunning, split_evenly
 from headgate.policy.measuring import ExperimentReport, JobSpan, measure
@@ -197,6 +199,9 @@ def test_a_split_by_pool_gives_each_policy_its_own_workers(lab: Lab) -> None:
     lab.go()
     found = report(lab)
     assert found.a.jobs + found.b.jobs > 80
+    for decision in lab.policies.decisions():
+        told = {delta.worker_id for delta in unpack(decision.frame) if isinstance(delta, RunningSet)}
+        assert all(decision.arm in ("", experiment.label(experiment.arm_of(name[:-2]))) for name in told)
     pools = {arm: {worker.removesuffix("-1") for worker in _workers(lab, experiment.label(arm))} for arm in ("a", "b")}
     assert {arm: {experiment.arm_of(pool) for pool in seen} for arm, seen in pools.items()} == {"a": {"a"}, "b": {"b"}}
 

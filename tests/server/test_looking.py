@@ -75,6 +75,45 @@ def test_an_unknown_decision_and_a_missing_name_are_refused(lab: World) -> None:
     assert (unnamed.returncode, "name a decision, or a policy file" in unnamed.stderr) == (exits.BAD_INPUT, True)
 
 
+def test_decisions_are_listed_from_the_last_back_and_by_what_they_are_about(lab: World, decision: str) -> None:
+    everything = json.loads(headgate("policy", "decisions", "--json", "-n", "5000", *where(lab)).stdout)["decisions"]
+    ids = [each["id"] for each in everything]
+    assert (ids, decision in ids) == (sorted(ids, reverse=True), True)
+    oldest = headgate("policy", "decisions", "--oldest", "--json", "-n", "5000", *where(lab)).stdout
+    assert json.loads(oldest)["decisions"] == everything[::-1]
+    job = next(each for each in everything if each["id"] == decision)["actions"][0]["job_id"]
+    shown = headgate("policy", "decisions", "--job", job, "--action", "dispatch", *where(lab)).stdout.splitlines()
+    assert (len(shown), shown[1].split()[0]) == (2, decision)
+    assert f"dispatch {job} on d" in shown[1]
+    for words in (["--failed"], ["--version", "nobody"], ["--until", "2001-01-01"], ["--since", "4e9"]):
+        assert json.loads(headgate("policy", "decisions", *words, "--json", *where(lab)).stdout)["decisions"] == []
+    for words, code in ((["--since", "soon"], exits.BAD_INPUT), (["-n", "0"], exits.USAGE)):
+        assert headgate("policy", "decisions", *words, *where(lab)).returncode == code
+
+
+def test_a_list_of_decisions_goes_on_where_it_ended(lab: World, decision: str) -> None:
+    with lab.client() as client:
+        for order in ("oldest", "newest"):
+            wanted = {"order": order, "limit": 1_000}
+            everything = [each["id"] for each in client.get("/v2/admin/decisions", params=wanted).json()["decisions"]]
+            walked, place = list[str](), dict[str, str]()
+            while True:
+                page = client.get("/v2/admin/decisions", params={"order": order, "limit": 1, **place}).json()
+                walked += [each["id"] for each in page["decisions"]]
+                if "next" not in page:
+                    break
+                place = {"after": page["next"]}
+            assert (walked, decision in walked) == (everything, True)
+        problem(client.get("/v2/admin/decisions", params={"order": "sideways"}), 400, "invalid_input")
+
+
+def test_numbers_that_make_no_sense_are_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "draft.lua").write_text('function schedule(c) return { action = "wait" } end')
+    for words in (["profile", "draft.lua", "--decisions", "0"], ["debug", "draft.lua", "--port", "99999"]):
+        done = headgate("policy", *words, cwd=tmp_path)
+        assert (len(done.stderr.splitlines()), done.returncode in (exits.BAD_INPUT, exits.USAGE)) == (1, True), words
+
+
 def test_a_draft_is_traced_and_profiled_in_the_place_of_what_decided(lab: World, decision: str, tmp_path: Path) -> None:
     (tmp_path / "draft.lua").write_text('function schedule(c) return { action = "wait" } end')
     traced = headgate("policy", "trace", decision, "--policy", "draft.lua", *where(lab), cwd=tmp_path)

@@ -17,7 +17,19 @@ from headgate.core.predict import Predictor
 from headgate.core.state import State
 from headgate.core.verify import verify
 from headgate.engine.writer import Writer
-from headgate.sim import Changes, Fork, Shape, SimJob, fork_of, future, generate, sim_settings, what_if, with_recent
+from headgate.sim import (
+    Changes,
+    Fork,
+    Shape,
+    SimJob,
+    fork_of,
+    future,
+    generate,
+    outcome_text,
+    sim_settings,
+    what_if,
+    with_recent,
+)
 from headgate.sim.lockstep import Frame, Lane, together
 from headgate.sim.orders import Order, PolicyOrder, SideOrder, carry_out
 from headgate.sim.policies import open_policy
@@ -113,6 +125,26 @@ def queue(*workers: WorkerSpec, **settings: Any) -> Queue:
     for spec in workers or (WorkerSpec("w"),):
         made.do(c.RegisterWorker(spec))
     return made
+
+
+def test_a_what_if_that_takes_too_long_shows_what_it_has_seen() -> None:
+    live = queue()
+    for n in range(20):
+        live.submit(f"j{n}", 60_000)
+    sides = (SideOrder(PolicyOrder("platform")), SideOrder(PolicyOrder("shortest-job-first")))
+    order = Order(sides, live.fork(), horizon=HOUR, seeds=3)
+    asked = iter(range(10**9))
+    assert carry_out(order, lambda _: None, lambda: next(asked) >= 0) == carry_out(order, lambda _: None)
+    instants = next(asked)
+    for part, futures in ((0.1, 1), (0.5, 1), (0.8, 2)):
+        left = iter(range(int(instants * part)))
+        found = carry_out(order, lambda _: None, lambda left=left: next(left, None) is not None)  # type: ignore[misc]
+        assert (found.cut, found.seeds) == (True, futures)
+        assert found.notes[0].startswith("it took too long and was cut")
+        assert found.jobs == 20
+        assert all(side.started <= 20 for side in found.sides)
+        assert (found.seconds < 3_600) == (part == 0.1)
+        assert "cut" in outcome_text(found)
 
 
 def test_what_if_names_who_starts_when_and_the_first_decision_that_differs() -> None:

@@ -38,7 +38,9 @@ from headgate.sim import (
     write_parquet,
 )
 from headgate.sim import svg as charts
+from headgate.sim.compare import first_divergence
 from headgate.sim.numbers import LogHistogram, distribution, jain
+from headgate.sim.recording import decision_of
 from headgate.sim.results import COLUMNS, rows
 from headgate.sim.text import span
 from tests.sim.data import sim_job, workload
@@ -115,8 +117,13 @@ def test_a_comparison_names_the_first_decision_in_which_policies_part() -> None:
     assert difference.intervals["wait"].mean == pytest.approx(-13 / 3)
     assert (difference.better, difference.worse) == (1, 0)
     text = comparison(compared)
-    assert "They part at decision 2" in text
-    assert "easy-backfill starts small on machine after 2.0 s (backfill: delays nobody), fcfs after 15.0 s" in text
+    assert "They part at start 2" in text
+    assert (
+        "easy-backfill starts small on machine after 2.0 s in its decision 3 (backfill: delays nobody), "
+        "fcfs after 15.0 s"
+    ) in text
+    _, question = decision_of(workload(*jobs, processors=10), "easy-backfill", machine(10), 3)
+    assert question.now_ms == 2_000, "the number is the one that `headgate policy trace --number` takes"
 
 
 def test_a_policy_does_not_differ_from_itself() -> None:
@@ -126,6 +133,46 @@ def test_a_policy_does_not_differ_from_itself() -> None:
         assert difference.divergence is None
         assert not difference.intervals["wait"].clear
     assert "decide alike" in comparison(compared)
+
+
+def test_what_is_cut_is_compared_as_far_as_both_came_and_says_so(tmp_path: Path) -> None:
+    made = generate("poisson", 0, Shape(jobs=2_000, processors=2))
+    whole, cut = run(made, "fcfs"), run(made, "fcfs", limit_s=0.01)
+    assert cut.cut is not None
+    left = cut.cut.under_way + cut.cut.to_come
+    assert (cut.jobs + left, left > 0, cut.counts.stuck) == (2_000, True, 0)
+    assert cut.grants == whole.grants[: len(cut.grants)]
+    assert first_divergence(whole, cut) is None
+    compared = compare(made, ["fcfs", "sjf"], limit_s=0.01)
+    compare_report(tmp_path / "report.html", compared)
+    for text in (summary(cut), comparison(compared), (tmp_path / "report.html").read_text()):
+        assert "fcfs was cut after" in text
+    with pytest.raises(InvalidInput, match="limit"):
+        run(made, "fcfs", limit_s=0)
+
+
+def test_whoever_watches_sees_the_share_of_all_runs_grow() -> None:
+    seen: list[float] = []
+    made = generate("poisson", 0, Shape(jobs=20, processors=2))
+    compare(made, ["native:fcfs", "native:first-fit"], seeds=(0, 1), watch=seen.append)
+    assert seen == sorted(seen)
+    assert {0.0, 0.25, 0.5, 0.75} <= set(seen)
+
+
+def test_the_report_counts_times_from_the_first_job_as_the_terminal_does(tmp_path: Path) -> None:
+    late = [sim_job("a", 500_000, 10_000, 6), sim_job("wide", 501_000, 5_000, 10), sim_job("small", 502_000, 3_000, 4)]
+    compared = compare(workload(*late, processors=10), ["fcfs", "easy-backfill"])
+    compare_report(tmp_path / "report.html", compared)
+    for text in (comparison(compared), (tmp_path / "report.html").read_text()):
+        assert "starts small on machine after 2.0 s in its decision" in text
+
+
+def test_jobs_that_never_start_count_among_the_jobs_and_a_failure_says_why(tmp_path: Path) -> None:
+    (tmp_path / "broken.lua").write_text("function schedule(context) error('no such luck') end")
+    jobs = [sim_job("giant", 0, 10, 11), sim_job("a", 1, 10)]
+    text = summary(run(workload(*jobs, processors=10), tmp_path / "broken.lua"))
+    assert re.search(r"^jobs +2, 1 completed, 1 not ended$", text, re.MULTILINE)
+    assert "the first time: policy:1: no such luck" in text
 
 
 def test_each_seed_may_have_a_workload_of_its_own() -> None:

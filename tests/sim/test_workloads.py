@@ -289,5 +289,5 @@ def test_a_burst_is_burstier_than_poisson() -> None:
 def test_unknown_models_and_senseless_shapes_are_refused() -> None:
     with pytest.raises(InvalidInput, match="model"):
         generate("magic")
-    with pytest.raises(InvalidInput, match="shape"):
+    with pytest.raises(InvalidInput, match="processors"):
         generate("poisson", 0, Shape(processors=0))

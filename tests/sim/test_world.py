@@ -150,6 +150,25 @@ end""")
     assert by_id(run(workload(sim_job("a", 0, 10), processors=1), path))["a"].started == 3_000
 
 
+def test_a_policy_that_waits_is_not_asked_more_often_because_it_was_asked_before(tmp_path: Any) -> None:
+    path = tmp_path / "waits.lua"
+    path.write_text("""
+function schedule(context)
+  if context.queue[1].wait_ms < 3000000 then return { action = "wait", retry_after_ms = 60000 } end
+  return platform.schedule(context)
+end""")
+    jobs = [sim_job(f"j{n}", n * 61_000, 10) for n in range(50)]
+    results = run(workload(*jobs, processors=50), path)
+    assert results.by_state == {"completed": 50}
+    assert results.counts.cycles < 300, "one for each arrival, each end, each minute"
+
+
+def test_a_load_curve_begins_with_its_last_step_before_the_first_job() -> None:
+    steps = ((0, 10.0), (60_000, 0.0))
+    cluster = Cluster(sim_settings(total_units=10), (WorkerSpec("w", slots=10),), load=steps)
+    assert by_id(run(workload(sim_job("a", 3_600_000, 10)), "native:first-fit", cluster))["a"].started == 3_600_000
+
+
 def test_a_foreign_policy_that_fails_is_replaced_by_the_platform_policy_and_counted(tmp_path: Any) -> None:
     path = tmp_path / "broken.lua"
     path.write_text("function schedule(context) error('no') end")

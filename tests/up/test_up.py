@@ -137,6 +137,40 @@ def test_a_second_one_on_the_same_database_is_told_who_owns_it(tmp_path: Path) -
         assert home.ask("jobs")["jobs"] == []
 
 
+def test_a_standby_waits_for_the_server_to_go_and_takes_over_with_its_jobs(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    database = ("--db", str(tmp_path / "shared.db"), "--workers", "0")
+    with house(first, *QUICK, *database) as leader:
+        job = leader.do("submit", "--", "true").stdout.strip()
+        standby = House(second, *QUICK, *database, "--standby")
+        try:
+            until(
+                lambda: f"standing by: {tmp_path}/shared.db is owned by process {leader.process.pid}" in standby.said()
+            )
+            assert not (second / ".headgate" / "url").exists()
+            leader.process.kill()
+            assert standby.ready().ask("job", job)["state"] == "queued"
+            assert standby.stop() == 0
+        finally:
+            standby.close()
+
+
+def test_a_standby_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    database = ("--db", str(tmp_path / "shared.db"), "--workers", "0")
+    with house(tmp_path, *QUICK, *database) as leader:
+        standby = House(tmp_path / "second", *QUICK, *database, "--standby")
+        try:
+            until(lambda: "standing by" in standby.said())
+            assert standby.stop() == 0
+            assert "Traceback" not in standby.said()
+        finally:
+            standby.close()
+        assert leader.ask("jobs")["jobs"] == []
+
+
 def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "bad.db").write_bytes(b"this is not a database" * 500)
     before = (tmp_path / "bad.db").read_bytes()

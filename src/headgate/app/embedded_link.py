@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from headgate.core import commands as c
@@ -10,7 +10,7 @@ from headgate.core.cluster import WorkerSpec
 from headgate.core.quantities import resources
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face
-from headgate.engine.working import Grant, Work
+from headgate.engine.working import Work, Worked
 from headgate.ports import Clock, StoreError
 from headgate.wire.http import BeatOut, ErrorOut, WorkerIn
 from headgate.wire.stream import Word
@@ -66,7 +66,7 @@ class EmbeddedLink:
         worked = _reached(lambda: self._face.work(asked))
         return Turn(
             tuple((refused.word, ErrorOut(refused.code, refused.message)) for refused in worked.refused),
-            tuple(_assignment(grant, asked_at - worked.now) for grant in worked.grants),
+            tuple(_assignments(worked, asked_at - worked.now)),
             worked.gone,
             tuple((lease_id, max(0, by - worked.now)) for lease_id, by in worked.let_go),
             worked.draining,
@@ -104,24 +104,24 @@ def _beat_out(beat: c.Beat) -> BeatOut:
     return BeatOut(beat.lease_id, beat.expires_at / 1000, let_go_by, beat.stale)
 
 
-def _assignment(grant: Grant, offset: int) -> Assignment:
+def _assignments(worked: Worked, offset: int) -> Iterator[Assignment]:
     """`offset` takes the engine's clock to ours, as it stood when the question was asked."""
-    lease, spec = grant.lease, grant.spec
-    kind = spec.kind
-    return Assignment(
-        lease.id,
-        lease.token,
-        lease.job_id,
-        lease.attempt,
-        lease.ttl,
-        kind.type,
-        kind.run,
-        spec.payload,
-        spec.name,
-        kind.timeout,
-        lease.resources,
-        spec.attributes,
-        spec.seed,
-        lease.expires_at + offset,
-        lease.started_at is not None,
-    )
+    for grant in worked.grants:
+        kind = worked.kinds[grant.kind]
+        yield Assignment(
+            grant.lease_id,
+            grant.token,
+            grant.job_id,
+            grant.attempt,
+            grant.ttl,
+            kind.type,
+            kind.run,
+            grant.payload,
+            grant.name,
+            kind.timeout,
+            grant.resources,
+            grant.attributes,
+            grant.seed,
+            grant.expires_at + offset,
+            grant.begun,
+        )

@@ -20,7 +20,7 @@ from headgate.core.settings import Settings
 from headgate.engine.local import Face, LocalClient, LocalServer
 from headgate.engine.member import Member
 from headgate.engine.shared import SharedEngine
-from headgate.ports import Clock, Ids
+from headgate.ports import Clock, Ids, StoreUnavailable
 from headgate.worker.link import Link
 
 SOCKET = "unix://"
@@ -101,13 +101,20 @@ def open_home(
         return EmbeddedHome(address, LocalClient(Path(address.removeprefix(SOCKET))), None, clock, ids)
     chosen = with_load(settings or Settings(), load)
     if "://" not in address:
-        Path(address).resolve().parent.mkdir(parents=True, exist_ok=True)
+        _make_room(Path(address).resolve().parent)
     face = open_engine(address, chosen)
     measuring = None
     if chosen.fixed_busy is None:
         measuring = Measuring(face, chosen, clock)
         measuring.start()
     return EmbeddedHome(address, face, measuring, clock, ids)
+
+
+def _make_room(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"{folder}: cannot make this directory: {error.strerror}") from error
 
 
 def with_load(settings: Settings, load: str | float) -> Settings:

@@ -34,20 +34,23 @@ _PAGE = 10_000
 _JOBS_PAGE = 1_000
 
 
-def open_store(url: str) -> Store:
-    """The store that an address names: a path, `sqlite://PATH`, `memory://` or `postgresql://...`. It is not opened."""
+def open_store(url: str, *, server: bool = False) -> Store:
+    """The store that an address names: a path, `sqlite://PATH`, `memory://` or `postgresql://...`. It is not opened.
+
+    A file that a server owns says so: whoever opens it otherwise is sent there.
+    """
     if not url:
         raise StoreUnavailable("the address of the database is empty")
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return SqliteStore(url)
+        return SqliteStore(url, server=server)
     match scheme:
         case "memory":
             return MemoryStore()
         case "sqlite":
             if not rest:
                 raise StoreUnavailable("sqlite:// needs a path, for example sqlite:///var/lib/headgate.db")
-            return SqliteStore(rest)
+            return SqliteStore(rest, server=server)
         case "postgresql" | "postgres":
             return _postgres(url)
     known = "a path, sqlite://PATH, memory:// or postgresql://..."

@@ -20,6 +20,7 @@ from headgate.config import Config
 from headgate.core.commands import PutDocument
 from headgate.core.errors import InvalidSettings
 from headgate.engine.aio import AsyncEngine
+from headgate.engine.errors import EngineStopped
 from headgate.engine.forecast import Forecast
 from headgate.engine.writer import Writer
 from headgate.policy.arms import ExperimentingEngine
@@ -34,6 +35,8 @@ from headgate.system import SystemChance, SystemClock, SystemIds, stopwatch
 
 _SETTLE = 2_000
 """Milliseconds of the first look at the machine: shorter, and the start of our own workers would pass for load."""
+_SAY_AFTER = 1.0
+"""Seconds after which a standby says that it waits."""
 WORKERS = "workers of headgate up"
 """The note of the token that local workers get; a new one at every start."""
 
@@ -55,12 +58,15 @@ class Served(msgspec.Struct):
 
 
 @contextlib.asynccontextmanager
-async def open_service(config: Config) -> AsyncIterator[Served]:
-    """Everything that serves, in numbered steps; what was opened is closed in reverse."""
+async def open_service(config: Config, enough: asyncio.Event | None = None) -> AsyncIterator[Served]:
+    """Everything that serves, in numbered steps; what was opened is closed in reverse.
+
+    `enough` ends the wait of a standby, with `EngineStopped`.
+    """
     async with contextlib.AsyncExitStack() as stack:
         clock, chance = SystemClock(), SystemChance()
         # 1. the engine on its store
-        store = open_store(config.database_url)
+        store = open_store(config.database_url, server=True)
         _make_room(store)
         deciding = ExperimentingEngine(config.policy)
         stack.callback(deciding.stop)
@@ -68,7 +74,7 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         Forecast(writer)
         engine = AsyncEngine(writer, clock, stopwatch=stopwatch)
         stack.push_async_callback(engine.stop)
-        await engine.start()
+        await _lead(engine, config, enough or asyncio.Event())
         # 2. what feeds the gate
         if config.load.rating == "measured":
             await stack.enter_async_context(_sampling(engine, config))
@@ -86,6 +92,26 @@ async def open_service(config: Config) -> AsyncIterator[Served]:
         if config.policy.file is not None:
             await stack.enter_async_context(_watching(policies, Path(config.policy.file)))
         yield served
+
+
+async def _lead(engine: AsyncEngine, config: Config, enough: asyncio.Event) -> None:
+    """Become the owner of the database; a standby says what it waits for."""
+    if not config.standby:
+        await engine.start()
+        return
+    starting, asked = asyncio.ensure_future(engine.start(standby=True)), asyncio.ensure_future(enough.wait())
+    try:
+        for patience in (_SAY_AFTER, None):
+            done, _ = await asyncio.wait({starting, asked}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                say(f"standing by: {engine.problem}; Ctrl-C ends the wait")
+        if not starting.done():
+            raise EngineStopped("the server was stopped while it stood by")
+        await starting
+    finally:
+        for waiting in (starting, asked):
+            waiting.cancel()
+        await asyncio.gather(starting, asked, return_exceptions=True)
 
 
 async def _listen(serving: Serving, config: Config) -> None:

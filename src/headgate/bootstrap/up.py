@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -19,6 +20,7 @@ from headgate.bootstrap.logs import start_logs
 from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
 from headgate.config import Config
+from headgate.engine.errors import EngineStopped
 from headgate.system import spare_the_collector
 
 FAILED = 1
@@ -51,7 +53,17 @@ class _Up:
         for which in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(which, self._asked_to_stop)
         directory = home.prepare(self._config.directory)
-        async with open_service(self._config) as served:
+        try:
+            failed = await self._serve(directory)
+        except EngineStopped:
+            if not self._enough.is_set():
+                raise
+            failed = False  # it stood by, and was told that this was enough
+        say("stopped; nothing is left running")
+        return FAILED if failed else 0
+
+    async def _serve(self, directory: Path) -> bool:
+        async with open_service(self._config, self._enough) as served:
             home.note_url(directory, served.serving.url)
             try:
                 await self._start_workers(served)
@@ -64,8 +76,7 @@ class _Up:
                 for child in self._children:
                     child.kill()
                 home.forget_url(directory)
-        say("stopped; nothing is left running")
-        return FAILED if failed else 0
+        return failed
 
     async def _until_the_end(self, served: Served) -> bool:
         """Wait for a signal; true if the server ended by itself before."""

@@ -127,7 +127,8 @@ def _replayed(store: Store, mark: Mark) -> tuple[list[str], list[str]]:
     except JournalBroken as error:
         found = [str(error)]
     if found and first is not None and first.number > 1:
-        return [], [f"the journal begins at commit {first.number} and cannot be replayed from there: {found[0]}"]
+        why = f"the journal begins at commit {first.number}, what came before was deleted for its age"
+        return [], [f"{why}: the rest was not replayed"]
     return found, []
 
 

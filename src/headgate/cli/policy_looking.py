@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from headgate.cli.api import connect, part
-from headgate.cli.exits import DONE, FAILED, Failure
+from headgate.cli.exits import DONE, FAILED, USAGE, Failure
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, table
 from headgate.core.errors import HeadgateError
@@ -50,6 +50,8 @@ def debug(arguments: argparse.Namespace) -> int:
     """Be a debug adapter until the client leaves."""
     from headgate.bootstrap import looking
 
+    if arguments.port is not None and not 0 <= arguments.port <= 65_535:
+        raise Failure(USAGE, f"--port: {arguments.port} is not between 0 and 65535")
     fetch = _fetch(arguments)
 
     def told(decision: str) -> dict[str, Any]:

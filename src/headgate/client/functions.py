@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from headgate.client.handles import AsyncJobHandle, JobHandle
@@ -24,8 +24,11 @@ def job_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, Mapping):
             raise InvalidJob("give either retries or a number of attempts as retry", field="retries")
         job["retry"] = {**given, "attempts": retries + 1}
-    if "dependencies" in job:
-        job["dependencies"] = [getattr(one, "id", one) for one in job["dependencies"]]
+    given = job.get("dependencies")
+    if isinstance(given, Iterable) and not isinstance(
+        given, str | bytes | Mapping
+    ):  # what is no list, the core refuses
+        job["dependencies"] = [getattr(one, "id", one) for one in given]
     return job
 
 

@@ -65,6 +65,8 @@ class Config(msgspec.Struct, frozen=True):
     """Where tokens, sockets and, unless said otherwise, the database live."""
     database: str | None = None
     """A path, `sqlite://PATH`, `memory://` or `postgresql://...`; none: `headgate.db` in the directory."""
+    standby: bool = False
+    """Whether to wait while another server owns the database, and to take over when it goes."""
     mode: Literal["home", "lab", "platform"] = "home"
     server: ServerSettings = ServerSettings()
     workers: WorkersPart = WorkersPart()

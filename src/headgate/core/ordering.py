@@ -57,21 +57,25 @@ class AsyncDecider(Decider, Protocol):
 
 
 class FirstFit:
-    """The native ordering. It proposes one action at a time, so each sees the effect of the last."""
+    """The native ordering: one action at a time, so each sees the effect of the last; more where that is the same."""
 
     def propose(self, state: State, now: int) -> list[Action]:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
             return []
-        if not state.open_workers:
-            state.ready.give_up_workers(state.room)
         settings = state.settings
         preempting = settings.preempting_classes if settings.preemption and state.preemptible else ()
+        if not state.open_workers:
+            if not preempting and not state.ready.external:
+                return []
+            state.ready.give_up_workers(state.room)
         held_back = settings.preemptible_classes if state.preempting else ()
         for bucket, job in state.ready.candidates(state.room, preempting):
             if bucket.job_class in held_back:  # it would take the room that is being made, only to be stopped for it
                 continue
             action = _place(state, bucket, job, now)
+            if type(action) is Dispatch:
+                return [action, *_likewise(state, bucket, action, now)]
             if action is not None:
                 return [action]
         return []
@@ -97,6 +101,27 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
         if fits_nowhere:
             state.ready.give_up(shape, state.room)
     return None
+
+
+def _likewise(state: State, bucket: Bucket, first: Dispatch, now: int) -> list[Action]:
+    """Dispatches that would be proposed next, one after the other: the jobs behind, for the room left on the worker."""
+    if first.worker_id is None or not state.ready.unrivalled(bucket) or state.preempting:
+        return []
+    settings = state.settings
+    if settings.stagger or (settings.preemption and bucket.job_class in settings.preemptible_classes):
+        return []
+    most = _plain_room(state, bucket, state.workers[first.worker_id], now) - 1
+    return [Dispatch(job.id, first.worker_id) for job in bucket.behind_head(most)]
+
+
+def _plain_room(state: State, bucket: Bucket, worker: Worker, now: int) -> int:
+    """How many jobs of a bucket a worker has room for, where units and slots alone decide; otherwise none."""
+    shape, tenant, report = bucket.shape, state.tenants[bucket.tenant], state.pools[worker.spec.pool].report
+    limited = tenant.limits or tenant.spec.max_leases is not None or tenant.spec.max_units is not None
+    if shape.resources or limited or worker.spec.pull or report.units is not None or report.resources:
+        return 0
+    slots = worker.limit - len(worker.leases)
+    return min(slots, (state.usable_units(now) - state.leased_units) // shape.units) if shape.units else slots
 
 
 def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool]:

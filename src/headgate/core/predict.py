@@ -81,16 +81,16 @@ class RunTimes:
         self._all = Durations(memory=2_000)
         self._by_type: dict[str, Durations] = {}
 
-    def add(self, job_type: str, milliseconds: int) -> None:
-        """A job of that type ran so long."""
-        self._all.add(milliseconds)
+    def add(self, job_type: str, milliseconds: int, jobs: int = 1) -> None:
+        """A job of that type ran so long, or so many did."""
+        self._all.add(milliseconds, jobs)
         runs = self._by_type.pop(job_type, None)
         if runs is None:
             runs = Durations()
             if len(self._by_type) >= MOST_TYPES:
                 del self._by_type[next(iter(self._by_type))]
         self._by_type[job_type] = runs  # the type that was heard of last stands last
-        runs.add(milliseconds)
+        runs.add(milliseconds, jobs)
 
     def typical(self) -> float:
         """The middle of all run times."""
@@ -187,9 +187,9 @@ class Predictor:
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def ran(self, job_type: str, milliseconds: int) -> None:
-        """A job ran to its end."""
-        self.runs.add(job_type, max(0, milliseconds))
+    def ran(self, job_type: str, milliseconds: int, jobs: int = 1) -> None:
+        """A job ran to its end, or so many did."""
+        self.runs.add(job_type, max(0, milliseconds), jobs)
 
     def forget(self, job_id: str) -> None:
         """A job will not start any more: nothing can be learned from it."""

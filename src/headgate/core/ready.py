@@ -13,6 +13,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from headgate.core.job import CLASSES, JobKind
@@ -133,6 +134,12 @@ class Bucket:
             return strays[0][3]
         first = line[0]
         return first if (-first.kind.of.rank, first.seq) < strays[0][:2] else strays[0][3]
+
+    def behind_head(self, most: int) -> list[Job]:
+        """Ready jobs that stand directly behind the head; none if that takes more than a look along the line."""
+        if self._strays or most <= 0:
+            return []
+        return [job for job in islice(self._line, 1, most + 1) if job.ready]
 
     def count_before(self, key: tuple[int, int]) -> int:
         """How many ready jobs stand before a place in the order; a close estimate where entries are passed over."""
@@ -327,6 +334,15 @@ class ReadyQueue:
                 hopeless = 0 if undaunted else self._hopeless
                 if line.mask & ~hopeless:
                     yield from line.by_head(room, hopeless)
+
+    @property
+    def external(self) -> bool:
+        """Whether there may be jobs that need no worker."""
+        return self._external != 0
+
+    def unrivalled(self, bucket: Bucket) -> bool:
+        """Whether no other bucket or tenant of its class could come between two jobs of this one."""
+        return not self.shared and len(self._lines[bucket.job_class][bucket.tenant].open) == 1
 
     def give_up(self, shape: Shape, room: int) -> None:
         """Nothing of this shape fits until `room` changes, whoever asks."""

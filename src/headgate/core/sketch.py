@@ -27,13 +27,17 @@ class Sketch:
         self._sum = 0.0
         self.seen = 0
 
-    def add(self, value: float) -> None:
-        """Take in a value; one beyond the range counts as the end of the range."""
+    def add(self, value: float, times: int = 1) -> None:
+        """Take in a value, so many times over; one beyond the range counts as the end of the range."""
         place = int((value - self._low) / self._width)
-        self._bins[min(max(place, 0), len(self._bins) - 1)] += self._next
-        self._sum += self._next
-        self._next *= self._growth
-        self.seen += 1
+        weight, growth = self._next, self._growth
+        if times > 1:  # weights that grow: the sum of a geometric series
+            most = growth**times
+            weight, growth = weight * (most - 1.0) / (growth - 1.0), most
+        self._bins[min(max(place, 0), len(self._bins) - 1)] += weight
+        self._sum += weight
+        self._next *= growth
+        self.seen += times
         if self._next > _RESCALE:
             self._rescale()
 
@@ -90,9 +94,9 @@ class Durations:
         """How many durations were taken in."""
         return self._logs.seen
 
-    def add(self, milliseconds: float) -> None:
-        """Take in a duration."""
-        self._logs.add(math.log(max(1.0, milliseconds)))
+    def add(self, milliseconds: float, times: int = 1) -> None:
+        """Take in a duration, so many times over."""
+        self._logs.add(math.log(max(1.0, milliseconds)), times)
 
     def quantile(self, share: float) -> float:
         """The duration below which that share lies."""

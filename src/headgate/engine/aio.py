@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -14,9 +14,10 @@ from headgate.core.ordering import AsyncDecider
 from headgate.core.retention import Retention
 from headgate.core.state import State
 from headgate.engine.compacting import counted
+from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.rounds import EVERY, STANDBY_EVERY, Rounds, Ticket
+from headgate.engine.rounds import EVERY, STANDBY_EVERY, Bundle, Rounds, Ticket, callers_of
 from headgate.engine.writer import Group, Writer, moved_on
 from headgate.ports import Clock, Compacted
 
@@ -41,6 +42,10 @@ class AsyncEngine:
         self._thread = thread
         self._queue: list[Ticket[Any]] = []
         self._scheduled = False
+        self._company = Company(clock)
+        self._lingering: asyncio.TimerHandle | None = None
+        self._callers: set[Hashable] = set()
+        """Who spoke in the round whose commit is under way."""
         self._sealing: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Event] = set()
         self._timer: asyncio.Task[None] | None = None
@@ -102,36 +107,32 @@ class AsyncEngine:
 
     async def do(self, command: c.Command[R]) -> R:
         """Carry out a command and return when its effects are durable."""
+        ticket = Ticket(command)
+        await self._durable(ticket)
+        return ticket.result()
+
+    async def do_all(self, commands: Sequence[c.Command[Any]], caller: Hashable = None) -> list[Any]:
+        """Carry out commands in order, in one commit; what is refused stands as its error in the place of its reply.
+
+        A `caller` that is named is likely to speak again soon: on a slow disk the others wait a moment for it.
+        """
+        if not commands:
+            return []
+        bundle = Bundle(commands, caller=caller)
+        await self._durable(bundle)
+        return bundle.replies()
+
+    async def _durable(self, ticket: Ticket[Any]) -> None:
         future: asyncio.Future[None] = self._loop.create_future()
 
         def settled() -> None:
             if not future.done():  # the caller may have been cancelled meanwhile
                 future.set_result(None)
 
-        ticket = Ticket(command, settled)
+        ticket.on_settled = settled
         self._queue.append(ticket)
         self._schedule()
         await future
-        return ticket.result()
-
-    async def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
-        """Carry out commands in order, in one commit; what is refused stands as its error in the place of its reply."""
-        if not commands:
-            return []
-        future: asyncio.Future[None] = self._loop.create_future()
-        left = len(commands)
-
-        def settled() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not future.done():  # the caller may have been cancelled meanwhile
-                future.set_result(None)
-
-        tickets: list[Ticket[Any]] = [Ticket(command, settled) for command in commands]
-        self._queue += tickets
-        self._schedule()
-        await future
-        return [ticket.reply if ticket.error is None else ticket.error for ticket in tickets]
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""
@@ -204,14 +205,30 @@ class AsyncEngine:
     def _schedule(self) -> None:
         if not self._scheduled and self._sealing is None:
             self._scheduled = True
+            self._loop.call_soon(self._round_in_company)
+        elif self._lingering is not None and not self._company.missing(callers_of(self._queue)):
+            self._lingering.cancel()
+            self._lingering = None
             self._loop.call_soon(self._round)
+
+    def _round_in_company(self) -> None:
+        """Begin a round, or have it begin in a moment if it pays to wait for others."""
+        patience = self._company.patience() if self.threaded else 0.0
+        if patience and self._sealing is None and self._company.missing(callers_of(self._queue)):
+            self._lingering = self._loop.call_later(patience / 1000, self._round)
+        else:
+            self._round()
 
     def _round(self) -> None:
         """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
         self._scheduled = False
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
         if self._sealing is not None:
             return
         tickets, self._queue = self._queue, []
+        self._callers = callers_of(tickets)
         if self._decider is None:
             self.rounds.accept(tickets, self.clock.now())
         else:
@@ -266,7 +283,7 @@ class AsyncEngine:
             self._notify()
 
     async def _seal_in_thread(self, group: Group) -> None:
-        began = self._stopwatch()
+        began, since = self._stopwatch(), self.clock.now()
         try:
             await asyncio.to_thread(self.writer.store.seal)
         except Exception as error:  # noqa: BLE001 - told to everybody who waits, and to the timer
@@ -274,6 +291,7 @@ class AsyncEngine:
             self._nudge.set()
         else:
             self._measure(began)
+            self._company.served(self._callers, since)
             self.writer.sealed(group)
             self.writer.tell(group)
         self._sealing = None

@@ -25,6 +25,7 @@ EVERY = 1_000
 AT_ONCE = 2
 _CANDIDATES = 64
 _WARM = 2_000
+_NEVER_STARTS = (e.JobCancelled, e.DependencyFailed, e.DeadlineMissed)
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
 
 
@@ -53,12 +54,7 @@ class Forecast:
             self._next_round = state.now + EVERY
             for _ in range(min(AT_ONCE, len(self._candidates))):
                 self._bet(state, self._candidates.popleft())
-        wait = self._candidates.append
-        for event in events:
-            if type(event) is e.JobSubmitted:  # a thousand at a time
-                wait(event.id)
-            else:
-                self._learn(event, state)
+        self._learn(events, state)
 
     def _bet(self, state: State, job_id: str) -> None:
         """A job that cannot start on what is there would only teach that everything comes late."""
@@ -66,13 +62,21 @@ class Forecast:
         if job is not None and startable(state, job):
             self.predictor.state(state, job_id, state.now)
 
-    def _learn(self, event: e.Event, state: State) -> None:
-        match event:
-            case e.LeaseGranted():
-                self.predictor.started(event.job_id, event.at)
-            case e.JobCompleted():
+    def _learn(self, events: list[e.Event], state: State) -> None:
+        """They come by the thousand, and jobs of one type that ran equally long are learned from at once."""
+        wait, predictor = self._candidates.append, self.predictor
+        ran: dict[tuple[str, int], int] = {}
+        for event in events:
+            if type(event) is e.JobSubmitted:
+                wait(event.id)
+            elif type(event) is e.LeaseGranted:
+                predictor.started(event.job_id, event.at)
+            elif type(event) is e.JobCompleted:
                 job = state.jobs[event.job_id]
                 if job.settled is not None and job.settled.started_at is not None:
-                    self.predictor.ran(job.kind.of.type, event.at - job.settled.started_at)
-            case e.JobCancelled() | e.DependencyFailed() | e.DeadlineMissed():
-                self.predictor.forget(event.id)
+                    run = (job.kind.of.type, event.at - job.settled.started_at)
+                    ran[run] = ran.get(run, 0) + 1
+            elif isinstance(event, _NEVER_STARTS):
+                predictor.forget(event.id)
+        for (job_type, milliseconds), jobs in ran.items():
+            predictor.ran(job_type, milliseconds, jobs)

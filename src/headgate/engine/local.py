@@ -23,6 +23,7 @@ from headgate.ports import Compacted, StoreUnavailable
 R = TypeVar("R")
 _LONGEST_PATH = 100
 _CREDENTIALS = struct.Struct("iII")
+_INTERVAL = struct.Struct("@ll")
 PATIENCE = 30.0
 """Seconds to wait for an answer that should come at once."""
 _LONG = 600.0
@@ -121,9 +122,10 @@ class LocalServer:
 
     def _serve(self, connection: socket.socket) -> None:
         workers: set[str] = set()
+        channel = wire.Channel(connection)
         try:
-            while (frame := wire.receive(connection)) is not None:
-                wire.send(connection, self._answer(frame, workers))
+            while (frame := channel.receive()) is not None:
+                channel.send(self._answer(frame, workers))
         except OSError:  # the caller is gone; what it asked for stands
             return
         finally:
@@ -134,17 +136,16 @@ class LocalServer:
                 for worker_id in workers:
                     self._on_hang_up(worker_id)
 
-    def _answer(self, frame: bytes, workers: set[str]) -> bytes:
+    def _answer(self, frame: bytes | memoryview, workers: set[str]) -> bytes:
         try:
             request = wire.decode_request(frame)
             if isinstance(request, Work):
                 workers.add(request.worker_id)
+                return wire.encode_reply(self._engine.work(request))
             if isinstance(request, wire.WaitEnd):
                 return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
             if isinstance(request, wire.Compact):
                 return wire.encode_reply(self._engine.compact(request.retention))
-            if isinstance(request, Work):
-                return wire.encode_reply(self._engine.work(request))
             if isinstance(request, WaitLease):
                 return wire.encode_reply(self._engine.wait_lease(request))
             if isinstance(request, Question):
@@ -202,19 +203,22 @@ class LocalClient:
             self._all.clear()
 
     def _call(self, request: c.Command[Any] | Question[Any], within: float = 0.0) -> Any:
-        connection = self._connection()
+        own = self._own
+        channel = self._channel()
         try:
-            connection.settimeout(within + self._patience)
-            wire.send(connection, wire.encode_request(request))
-            frame = wire.receive(connection)
-        except TimeoutError as error:
-            self._drop(connection)
+            if own.patience != within + self._patience:
+                own.patience = within + self._patience
+                _wait_at_most(channel.connection, own.patience)
+            channel.send(wire.encode_request(request))
+            frame = channel.receive()
+        except BlockingIOError as error:  # so the system says that the time is over
+            self._drop(channel.connection)
             raise self._silent(request) from error
         except OSError as error:
-            self._drop(connection)
+            self._drop(channel.connection)
             raise EngineUnreachable(f"the owner of {self._path.stem} went away") from error
         if frame is None:
-            self._drop(connection)
+            self._drop(channel.connection)
             raise EngineUnreachable(f"the owner of {self._path.stem} went away")
         return wire.decode_answer(request, frame)
 
@@ -227,27 +231,35 @@ class LocalClient:
             pid=pid,
         )
 
-    def _connection(self) -> socket.socket:
-        connection: socket.socket | None = getattr(self._own, "connection", None)
-        if connection is None:
+    def _channel(self) -> wire.Channel:
+        channel: wire.Channel | None = getattr(self._own, "channel", None)
+        if channel is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(self._patience)
+            _wait_at_most(connection, self._patience)
             try:
                 with reachable(self._path) as address:
                     connection.connect(address)
             except OSError as error:
                 connection.close()
                 raise EngineUnreachable(f"nobody answers at {self._path.name}") from error
-            self._own.connection, self._own.pid = connection, _pid_of(connection)
+            channel = self._own.channel = wire.Channel(connection)
+            self._own.pid, self._own.patience = _pid_of(connection), self._patience
             with self._lock:
                 self._all.add(connection)
-        return connection
+        return channel
 
     def _drop(self, connection: socket.socket) -> None:
-        self._own.connection = None
+        self._own.channel = None
         with self._lock:
             self._all.discard(connection)
         connection.close()
+
+
+def _wait_at_most(connection: socket.socket, seconds: float) -> None:
+    """Let the system keep the time: a timeout of Python's own costs a call to it before each that it guards."""
+    interval = _INTERVAL.pack(int(seconds), int(seconds % 1 * 1_000_000))
+    for side in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        connection.setsockopt(socket.SOL_SOCKET, side, interval)
 
 
 def _pid_of(connection: socket.socket) -> int:

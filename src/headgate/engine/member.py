@@ -27,6 +27,8 @@ R = TypeVar("R")
 _ONCE_ONLY: tuple[type[c.Command[Any]], ...] = (c.Schedule, c.Claim)
 PATIENCE = 30_000
 """Milliseconds to look for an owner, or to become one, or to wait for its answer."""
+PATIENCE_WITH_SERVERS = 1_000
+"""A server never answers at the socket; the note that names it may be a moment older than the lock."""
 
 
 def _is_there(face: Face, job: c.NewJob) -> bool:
@@ -56,7 +58,7 @@ class Member:
         self._lock = threading.Lock()
         self._face: Face | None = None
         self._server: LocalServer | None = None
-        self._held_by = ""
+        self._held_by: StoreOwned | None = None
         self._stopped = False
 
     @property
@@ -179,22 +181,28 @@ class Member:
             return self._face
 
     def _look(self) -> Face:
-        deadline = self._clock.now() + self._patience
+        began = self._clock.now()
         wait = 0.005
         while True:
             face = self._own() or self._reach()
             if face is not None:
                 return face
-            if self._clock.now() >= deadline:
-                raise EngineUnreachable(f"{self._held_by}, but nobody answers at {self._socket.name}")
+            self._give_up_after(self._clock.now() - began)
             self._pause(wait)
             wait = min(0.25, wait * 2)
+
+    def _give_up_after(self, waited: int) -> None:
+        held = self._held_by
+        if held is not None and held.details.get("server") and waited >= PATIENCE_WITH_SERVERS:
+            raise EngineUnreachable(f"{held}: give its address, http://..., in place of the file")
+        if waited >= self._patience:
+            raise EngineUnreachable(f"{held}, but nobody answers at {self._socket.name}")
 
     def _own(self) -> Face | None:
         try:
             engine = self._open_owner()
         except StoreOwned as error:
-            self._held_by = str(error)
+            self._held_by = error
             return None
         server = LocalServer(engine, self._socket, engine.hung_up)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -23,10 +23,15 @@ from headgate.engine.rows import Changes, WorkerDocument
 from headgate.ports import DocumentRow, EndedJob, LeaseRow, LiveJob, Mark, StatusRow, StoreDamaged
 
 
-class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """`JobSpec` with its kind left encoded: a million jobs are of few kinds, and each is decoded once."""
+class _First(msgspec.Struct, gc=False, array_like=True):
+    """The first field of a `JobSpec`, left encoded."""
 
     kind: msgspec.Raw
+
+
+class _Rest(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """`JobSpec` after its kind: a million jobs are of few kinds, and the bytes of each are decoded once."""
+
     name: str
     payload: bytes = b"null"
     seed: int | None = None
@@ -37,7 +42,10 @@ class _StoredSpec(msgspec.Struct, frozen=True, gc=False, array_like=True):
     idempotency_key: str | None = None
 
 
-_stored_spec = msgspec.msgpack.Decoder(_StoredSpec).decode
+_AT_ONCE = 4_096
+"""Jobs that enter the state together: few enough to be in the processor's cache still."""
+_first = msgspec.msgpack.Decoder(_First).decode
+_rest = msgspec.msgpack.Decoder(_Rest).decode
 _kind = msgspec.msgpack.Decoder(JobKind).decode
 _worker = msgspec.msgpack.Decoder(WorkerDocument).decode
 _tenant = msgspec.msgpack.Decoder(TenantSpec).decode
@@ -70,7 +78,7 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
     gc.disable()  # a million new objects would be looked through again and again, and none of them is garbage
     try:
         _documents(state, store.documents(), now)
-        specs = _Specs(state)
+        specs = _Specs()
         _ended(state, store.recent_ends(settings.retain_finished), specs)
         _live(state, changes, store.live_jobs(), specs, now)
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
@@ -84,45 +92,53 @@ def recover(store: Rows, settings: Settings, mark: Mark, now: int) -> tuple[Stat
     return state, changes
 
 
+class _Head(NamedTuple):
+    """How the encoded specifications of one kind begin, up to the end of the kind."""
+
+    encoded: bytes
+    length: int
+    opens: bytes
+    """What makes the rest an array of its own: one field fewer."""
+    kind: JobKind
+
+
+_NO_HEAD = _Head(b"no beginning", 0, b"", JobKind())
+
+
 class _Specs:
     """Decodes specifications; equal kinds become one object."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._kinds: dict[bytes, JobKind] = {}
-        self._homes: dict[bytes, Kind] = {}
+    def __init__(self) -> None:
+        self._heads: dict[bytes, _Head] = {}
 
-    def home(self, encoded: bytes) -> Kind:
-        """Where queued jobs of a kind are counted."""
-        home = self._homes.get(encoded)
-        if home is None:
-            of = self.kind(encoded)
-            home = self._homes[encoded] = self._state.kind_for(of, of.job_class)
-        return home
-
-    def kind(self, encoded: bytes) -> JobKind:
-        kind = self._kinds.get(encoded)
-        if kind is None:
-            kind = self._kinds[encoded] = _kind(encoded)
-        return kind
+    def head(self, body: bytes) -> _Head:
+        """What a specification shares with all of its kind."""
+        encoded = body[:1] + _first(body).kind
+        if not body.startswith(encoded):
+            raise ValueError("a specification has more fields than one byte can count")
+        head = self._heads.get(encoded)
+        if head is None:
+            opens = bytes([body[0] - 1])
+            head = self._heads[encoded] = _Head(encoded, len(encoded), opens, _kind(encoded[1:]))
+        return head
 
     def decode(self, body: bytes) -> JobSpec:
-        return self.whole(_stored_spec(body))
+        head = self.head(body)
+        return _whole(head.kind, _rest(head.opens + body[head.length :]))
 
-    def whole(self, stored: _StoredSpec) -> JobSpec:
-        """The specification with its kind decoded."""
-        kind = self.kind(bytes(stored.kind))
-        return JobSpec(
-            kind,
-            stored.name,
-            stored.payload,
-            stored.seed,
-            stored.attributes,
-            stored.dependencies,
-            stored.not_before,
-            stored.deadline,
-            stored.idempotency_key,
-        )
+
+def _whole(kind: JobKind, rest: _Rest) -> JobSpec:
+    return JobSpec(
+        kind,
+        rest.name,
+        rest.payload,
+        rest.seed,
+        rest.attributes,
+        rest.dependencies,
+        rest.not_before,
+        rest.deadline,
+        rest.idempotency_key,
+    )
 
 
 def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
@@ -152,15 +168,25 @@ def _ended(state: State, rows: Iterable[EndedJob], specs: _Specs) -> None:
 
 def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs, now: int) -> None:
     plain: list[Job] = []
+    encoded, length, opens, of = _NO_HEAD
+    home: Kind | None = None
     for seq, job_id, created_at, body, status, lease in rows:
-        stored = _stored_spec(body)
-        if status is None and lease is None and _is_plain(stored):
-            kind, payload, attributes = specs.home(bytes(stored.kind)), stored.payload, stored.attributes
-            plain.append(plain_job(job_id, kind, stored.name, payload, stored.seed, attributes, seq, created_at))
+        if body[:length] != encoded:
+            encoded, length, opens, of = specs.head(body)
+            home = None
+        rest = _rest(opens + body[length:])
+        if status is None and lease is None and _is_plain(rest):
+            if home is None:
+                home = state.kind_for(of, of.job_class)
+            name, payload, attributes = rest.name, rest.payload, rest.attributes
+            plain.append(plain_job(job_id, home, name, payload, rest.seed, attributes, seq, created_at))
+            if len(plain) == _AT_ONCE:
+                state.enter_plain(plain)
+                plain = []
             continue
         state.enter_plain(plain)
         plain = []
-        spec = specs.whole(stored)
+        spec = _whole(of, rest)
         standing = None
         if status is not None:
             standing = _standing(spec, status)
@@ -173,9 +199,9 @@ def _live(state: State, changes: Changes, rows: Iterable[LiveJob], specs: _Specs
     state.enter_plain(plain)
 
 
-def _is_plain(stored: _StoredSpec) -> bool:
+def _is_plain(rest: _Rest) -> bool:
     """Whether the job waits for nothing but room, and no key names it: the common case, a million times."""
-    return not stored.dependencies and (stored.not_before is stored.deadline is None and stored.idempotency_key is None)
+    return not rest.dependencies and (rest.not_before is rest.deadline is None and rest.idempotency_key is None)
 
 
 def _standing(spec: JobSpec, row: StatusRow) -> Standing:
@@ -215,6 +241,8 @@ def _mend_low_water(state: State, changes: Changes, mark: Mark) -> None:
     live = sorted([job.seq for job in state.jobs.values() if job.state not in TERMINAL])
     if live and live[-1] > mark.seq:
         raise StoreDamaged(f"job {live[-1]} is above the last number given out, {mark.seq}")
+    if len(live) == mark.seq - mark.low_water + 1 and live[:1] == [mark.low_water]:  # without a gap
+        return
     for before, after in pairwise([mark.low_water - 1, *live, mark.seq + 1]):
         if after - before > 1:
             for ended in range(before + 1, after):

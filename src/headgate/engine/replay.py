@@ -225,6 +225,7 @@ class _Replay:
             self._state.seq = event.seq
             self._changes.low_water.ended(event.seq)  # only what has ended is deleted
             return None
+        self._gone.discard(event.id)  # the job of that id that was deleted is not this one
         return msgspec.structs.replace(event, spec=_spec(row.spec))
 
     def _with_result(self, event: e.JobCompleted) -> e.JobCompleted:

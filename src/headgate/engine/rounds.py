@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from headgate.core import commands as c
@@ -35,6 +35,10 @@ class Ticket(Generic[R]):
         self.settled = False
         self.on_settled = on_settled
 
+    def carry_out(self, writer: Writer, now: int) -> None:
+        """Hand the command to the writer."""
+        self.reply = writer.accept(self.command, now, self.done)
+
     def done(self, error: Exception | None) -> None:
         """The effects are durable, or never will be."""
         if self.settled:
@@ -49,6 +53,38 @@ class Ticket(Generic[R]):
         if self.error is not None:
             raise self.error
         return self.reply  # type: ignore[return-value]  # settled without an error: there is a reply
+
+
+class Bundle(Ticket[list[Any]]):
+    """Commands of one caller on their way together, each for itself: refusals stand among the replies."""
+
+    __slots__ = ("caller", "commands")
+
+    def __init__(
+        self,
+        commands: Sequence[c.Command[Any]],
+        on_settled: Callable[[], None] | None = None,
+        caller: Hashable = None,
+    ) -> None:
+        """`caller` is somebody who is likely to speak again soon."""
+        super().__init__(commands[0], on_settled)
+        self.commands = commands
+        self.caller = caller
+
+    def carry_out(self, writer: Writer, now: int) -> None:
+        """Hand the commands to the writer."""
+        self.reply = writer.accept_all(self.commands, now, self.done)
+
+    def replies(self) -> list[Any]:
+        """A reply or an error for each command."""
+        if self.error is not None:
+            return [self.error] * len(self.commands)
+        return self.result()
+
+
+def callers_of(tickets: Iterable[Ticket[Any]]) -> set[Hashable]:
+    """Who of those who speak is likely to speak again soon."""
+    return {ticket.caller for ticket in tickets if isinstance(ticket, Bundle) and ticket.caller is not None}
 
 
 class Rounds:
@@ -79,17 +115,17 @@ class Rounds:
             return False
         return True
 
-    def accept(self, tickets: list[Ticket[Any]], now: int) -> None:
+    def accept(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
         """Carry out commands, then let the policy plan."""
         self.carry_out(tickets, now)
         if self.writer.wants_cycle():
             self.writer.cycle(now)
 
-    def carry_out(self, tickets: list[Ticket[Any]], now: int) -> None:
+    def carry_out(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
         """Carry out commands. A caller's error is the caller's alone."""
         for ticket in tickets:
             try:
-                ticket.reply = self.writer.accept(ticket.command, now, ticket.done)
+                ticket.carry_out(self.writer, now)
             except Exception as error:  # noqa: BLE001 - handed to the caller
                 self._refuse(ticket, error)
 

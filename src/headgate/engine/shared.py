@@ -9,7 +9,7 @@ share commits. A timer thread takes its turn like anybody else.
 from __future__ import annotations
 
 import threading
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,10 +24,11 @@ from headgate.core.lease import Lease
 from headgate.core.retention import Retention
 from headgate.core.state import State
 from headgate.engine.compacting import counted
+from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
-from headgate.engine.rounds import STANDBY_EVERY, Rounds, Ticket
+from headgate.engine.rounds import STANDBY_EVERY, Bundle, Rounds, callers_of
 from headgate.engine.working import (
     LOG,
     WaitLease,
@@ -45,13 +46,13 @@ from headgate.ports import Clock, Compacted, Gone, StoreError
 R = TypeVar("R")
 
 
-class _Waiting(Ticket[R]):
-    """A command whose caller may sleep until it is settled."""
+class _Waiting(Bundle):
+    """Commands whose caller may sleep until they are settled."""
 
     __slots__ = ("asleep",)
 
-    def __init__(self, command: c.Command[R]) -> None:
-        super().__init__(command, self.wake)
+    def __init__(self, commands: Sequence[c.Command[Any]]) -> None:
+        super().__init__(commands, self.wake, get_ident())
         self.asleep = allocate_lock()
         self.asleep.acquire()
 
@@ -75,7 +76,8 @@ class SharedEngine:
         self._turn = threading.RLock()
         self._changed = threading.Condition(self._turn)
         self._leading = allocate_lock()
-        self._queue: deque[_Waiting[Any]] = deque()
+        self._queue: deque[_Waiting] = deque()
+        self._company = Company(clock)
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
@@ -128,20 +130,22 @@ class SharedEngine:
 
     def do(self, command: c.Command[R]) -> R:
         """Carry out a command and return when its effects are durable."""
-        ticket = _Waiting(command)
-        self._queue.append(ticket)
-        self._wait(ticket)
-        return ticket.result()
+        (reply,) = self.do_all((command,))
+        if isinstance(reply, Exception):
+            raise reply
+        return reply  # type: ignore[no-any-return]  # what the command is answered by
 
     def do_all(self, commands: Sequence[c.Command[Any]]) -> list[Any]:
         """Carry out several commands in one commit, each for itself; the error of a refused one stands in the list."""
-        tickets = [_Waiting(command) for command in commands]
-        self._queue.extend(tickets)
-        for ticket in tickets:
-            self._wait(ticket)
-        return [ticket.error or ticket.reply for ticket in tickets]
+        if not commands:
+            return []
+        ticket = _Waiting(commands)
+        self._queue.append(ticket)
+        self._company.come()
+        self._wait(ticket)
+        return ticket.replies()
 
-    def _wait(self, ticket: _Waiting[Any]) -> None:
+    def _wait(self, ticket: _Waiting) -> None:
         """Lead if nobody does, otherwise sleep until the answer is there or it is this caller's turn to lead."""
         while not ticket.settled:
             if not self._leading.acquire(blocking=False):
@@ -149,6 +153,7 @@ class SharedEngine:
                 continue
             try:
                 if not ticket.settled:
+                    self._company.wait(lambda: callers_of(self._queue.copy()))
                     with self._turn:
                         self._drain()
             finally:
@@ -290,13 +295,15 @@ class SharedEngine:
 
     def _drain(self) -> None:
         """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
-        tickets: list[Ticket[Any]] = []
+        tickets: list[_Waiting] = []
         queue = self._queue
         while queue:
             tickets.append(queue.popleft())
         try:
-            self.rounds.accept(tickets, self.clock.now())
+            now = self.clock.now()
+            self.rounds.accept(tickets, now)
             self.writer.flush()
+            self._company.served(callers_of(tickets), now)
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
             self.writer.halt(error)
             for ticket in tickets:

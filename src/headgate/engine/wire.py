@@ -19,6 +19,7 @@ from headgate.ports import Compacted
 
 LARGEST = 256 << 20
 _LENGTH = struct.Struct(">I")
+_PIECE = 1 << 16
 
 
 class WaitEnd(q.Question[bool], frozen=True, tag=True):
@@ -75,7 +76,7 @@ def encode_request(request: c.Command[Any] | q.Question[Any]) -> bytes:
     return _encode(request)
 
 
-def decode_request(frame: bytes) -> c.Command[Any] | q.Question[Any]:
+def decode_request(frame: bytes | memoryview) -> c.Command[Any] | q.Question[Any]:
     """A request from bytes."""
     return _requests.decode(frame)  # type: ignore[no-any-return]
 
@@ -92,7 +93,7 @@ def encode_error(error: Exception) -> bytes:
     return _encode(Answer(failed=Failed("error", f"{type(error).__name__}: {error}", {})))
 
 
-def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes) -> Any:
+def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes | memoryview) -> Any:
     """The reply of the request's type, or the error raised."""
     answer = _answers.decode(frame)
     if answer.failed is not None:
@@ -108,27 +109,42 @@ def rebuild(failed: Failed) -> HeadgateError:
     return error
 
 
-def send(connection: socket.socket, frame: bytes) -> None:
-    """Send one frame."""
-    connection.sendall(_LENGTH.pack(len(frame)) + frame)
+class Channel:
+    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._ahead = b""
+        """What came behind the last frame."""
 
-def receive(connection: socket.socket) -> bytes | None:
-    """Receive one frame; none at the end."""
-    head = _exactly(connection, _LENGTH.size)
-    if head is None:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    if length > LARGEST:
-        raise ConnectionError(f"a frame of {length} bytes is too large")
-    return _exactly(connection, length)
+    def send(self, frame: bytes) -> None:
+        """Send one frame."""
+        self.connection.sendall(_LENGTH.pack(len(frame)) + frame)
 
+    def receive(self) -> memoryview | None:
+        """Receive one frame; none at the end."""
+        data = self._ahead or self.connection.recv(_PIECE)
+        while len(data) < _LENGTH.size:
+            part = self.connection.recv(_PIECE)
+            if not part:
+                return None
+            data += part
+        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        if end > LARGEST:
+            raise ConnectionError(f"a frame of {end} bytes is too large")
+        if len(data) < end:
+            whole = self._rest(data, end)
+            if whole is None:
+                return None
+            data = whole
+        self._ahead = data[end:]
+        return memoryview(data)[_LENGTH.size : end]
 
-def _exactly(connection: socket.socket, count: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < count:
-        part = connection.recv(min(count - len(parts), 1 << 20))
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)
+    def _rest(self, begun: bytes, end: int) -> bytes | None:
+        parts = bytearray(begun)
+        while len(parts) < end:
+            part = self.connection.recv(min(end - len(parts), 1 << 20))
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)

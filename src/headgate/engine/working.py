@@ -12,8 +12,9 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.errors import HeadgateError, WorkerNotFound
-from headgate.core.job import JobSpec
+from headgate.core.job import JobKind
 from headgate.core.lease import Lease
+from headgate.core.quantities import Resources
 from headgate.core.state import State
 from headgate.core.states import TERMINAL
 from headgate.engine.questions import Question
@@ -39,11 +40,23 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """A lease that the worker does not know of, with its job."""
+class Grant(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A lease that the worker does not know of, with what is its job's own: they come by the hundred."""
 
-    lease: Lease
-    spec: JobSpec
+    lease_id: str
+    token: int
+    job_id: str
+    kind: int
+    """The place of the job's kind among those that come with the grants."""
+    attempt: int
+    ttl: int
+    expires_at: int
+    begun: bool
+    resources: Resources
+    payload: bytes
+    name: str
+    attributes: bytes
+    seed: int | None
 
 
 class Worked(msgspec.Struct, frozen=True):
@@ -51,7 +64,9 @@ class Worked(msgspec.Struct, frozen=True):
 
     now: int
     refused: tuple[Refusal, ...] = ()
-    grants: tuple[Grant, ...] = ()
+    grants: list[Grant] = []
+    kinds: list[JobKind] = []
+    """What the granted jobs are, each kind once."""
     gone: tuple[str, ...] = ()
     """Leases that are over: their work must stop."""
     let_go: tuple[tuple[str, int], ...] = ()
@@ -93,21 +108,38 @@ def news(state: State, asked: Work, now: int) -> Worked:
     if worker is None:
         raise WorkerNotFound(f"there is no worker {asked.worker_id!r}", worker_id=asked.worker_id)
     known, told, mine = set(asked.held), set(asked.told), worker.leases
+    kinds: dict[JobKind, int] = {}
     grants: list[Grant] = []
     if asked.wants and not mine.keys() <= known:
-        grants = [_grant(state, lease_id) for lease_id in mine if lease_id not in known]
+        grants = [_grant(state, lease_id, kinds) for lease_id in mine if lease_id not in known]
     gone = tuple(lease_id for lease_id in asked.held if lease_id not in mine)
     let_go = []
     for lease_id in asked.held:
         lease = state.leases.get(lease_id)
         if lease is not None and lease.fence_at is not None and lease_id not in told:
             let_go.append((lease_id, lease.fence_at))
-    return Worked(now, (), tuple(grants), gone, tuple(let_go), asked.wants and worker.status == "draining")
+    draining = asked.wants and worker.status == "draining"
+    return Worked(now, (), grants, list(kinds), gone, tuple(let_go), draining)
 
 
-def _grant(state: State, lease_id: str) -> Grant:
+def _grant(state: State, lease_id: str, kinds: dict[JobKind, int]) -> Grant:
     lease = state.leases[lease_id]
-    return Grant(lease, state.jobs[lease.job_id].spec())
+    job = state.jobs[lease.job_id]
+    return Grant(
+        lease_id,
+        lease.token,
+        lease.job_id,
+        kinds.setdefault(job.kind.of, len(kinds)),
+        lease.attempt,
+        lease.ttl,
+        lease.expires_at,
+        lease.started_at is not None,
+        lease.resources,
+        job.payload,
+        job.name,
+        job.attributes,
+        job.seed,
+    )
 
 
 def hello_of(state: State, asked: Work) -> c.Command[Any] | None:

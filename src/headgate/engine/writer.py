@@ -6,13 +6,13 @@ drive the same writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.actions import Action, Wait
-from headgate.core.decide import decide
+from headgate.core.decide import decide, decide_all
 from headgate.core.errors import DuplicateJob
 from headgate.core.fingerprint import digest
 from headgate.core.lease import epoch_of
@@ -21,18 +21,21 @@ from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import JobState
-from headgate.engine.compacting import Compactor, sweep
+from headgate.engine.compacting import MOST, Compactor, sweep
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
+from headgate.engine.rows import Changes
 from headgate.engine.soundness import check_mark, reading
-from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, OldEnd, RecordRow, Store
+from headgate.ports import RESTORE_LEAP, Batch, Chance, CommitFailed, Gone, Mark, OldEnd, OpensBeside, RecordRow, Store
 
 R = TypeVar("R")
 Done = Callable[[Exception | None], None]
 
+_WORDS = frozenset({c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat})
+"""Commands that ask nothing of the store and leave nothing for a log: many of them are as good as one."""
 _WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
 MOST_PER_CYCLE = 10_000
 KEEP_LOAD = 10_000
@@ -98,9 +101,22 @@ class Writer:
 
     def open(self, now: int) -> None:
         """Become the owner of the store and rebuild the state. Every live lease gets a full TTL."""
-        mark = self.store.open()
-        check_mark(self.store.name, mark)
-        self.state, self._changes = recover(self.store, self.settings, mark, now)
+        first = self.recoveries == 0
+        try:
+            self._open(now)
+        except BaseException:
+            if first:  # nobody will use it; after a failed commit the owner stays, and tries again
+                self.store.close()
+            raise
+
+    def _open(self, now: int) -> None:
+        def rebuild(mark: Mark) -> tuple[Mark, State, Changes]:
+            check_mark(self.store.name, mark)
+            return mark, *recover(self.store, self.settings, mark, now)
+
+        store = self.store
+        built = store.open_beside(rebuild) if isinstance(store, OpensBeside) else rebuild(store.open())
+        mark, self.state, self._changes = built
         self.number = mark.number
         if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
             self._forgotten_to = max(self._forgotten_to, max(self.state.jobs, default=""))
@@ -139,14 +155,38 @@ class Writer:
 
         A typed refusal is raised at once and changes nothing.
         """
+        self._turn_to(now)
+        reply = self._look_and_take(command, now)
+        self.when_durable(done)
+        return reply
+
+    def accept_all(self, commands: Sequence[c.Command[Any]], now: int, done: Done) -> list[Any]:
+        """Carry out several commands in order, each for itself: a refusal stands in the place of the reply."""
+        self._turn_to(now)
+        if _WORDS.issuperset([type(command) for command in commands]):
+            outcome = decide_all(self.state, commands, now, self._chance.uniform)
+            self._took(outcome.events, now)
+            replies = outcome.reply
+        else:
+            replies = [self._try(command, now) for command in commands]
+        self.when_durable(done)
+        return replies
+
+    def _turn_to(self, now: int) -> None:
         if self.stopped is not None:
             raise EngineStopped(f"the engine has stopped: {self.stopped}") from self.stopped
         self._notice_pause(now)
+
+    def _try(self, command: c.Command[R], now: int) -> R | Exception:
+        try:
+            return self._look_and_take(command, now)
+        except Exception as error:  # noqa: BLE001 - it is that caller's alone
+            return error
+
+    def _look_and_take(self, command: c.Command[R], now: int) -> R:
         if type(command) is c.Submit:
             command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
-        reply = self._take(command, now)
-        self.when_durable(done)
-        return reply
+        return self._take(command, now)
 
     def when_durable(self, done: Done) -> None:
         """Call `done` when everything that an answer given now may rest on is on the disk. Refusals rest on it too."""
@@ -159,20 +199,24 @@ class Writer:
 
     def _take(self, command: c.Command[R], now: int) -> R:
         outcome = decide(self.state, command, now, self._chance.uniform)
-        self._changes.note(outcome.events, self.state)
-        self._group.events += outcome.events
-        self._last_now = max(self._last_now, now)
-        if not self._wake:
-            self._wake = not _WAKING.isdisjoint([type(event) for event in outcome.events])
         if type(command) is c.Tick or type(command) is c.Forget:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:
                     self._forgotten_to = max(self._forgotten_to, *event.ids)
         if type(command) is c.SampleLoad:
             self._keep_load(outcome.events)
-        for observer in self.observers:
-            observer(outcome.events, self.state)
+        self._took(outcome.events, now)
         return outcome.reply
+
+    def _took(self, events: list[e.Event], now: int) -> None:
+        """Events have been applied: they belong to the next commit, and observers hear of them."""
+        self._changes.note(events, self.state)
+        self._group.events += events
+        self._last_now = max(self._last_now, now)
+        if not self._wake:
+            self._wake = not _WAKING.isdisjoint([type(event) for event in events])
+        for observer in self.observers:
+            observer(events, self.state)
 
     def _keep_load(self, events: list[e.Event]) -> None:
         """A sample of each source every so often goes into the log of load."""
@@ -318,9 +362,9 @@ class Writer:
             if gone is None or self.drop(gone):
                 return
 
-    def sweep(self, retention: Retention, now: int) -> Iterator[Gone]:
+    def sweep(self, retention: Retention, now: int, most: int = MOST) -> Iterator[Gone]:
         """Everything older than other ages than those of the settings, to be dropped step by step."""
-        return sweep(self.store, retention, now, self._forget)
+        return sweep(self.store, retention, now, self._forget, most=most)
 
     def drop(self, gone: Gone) -> bool:
         """Delete rows in a commit of its own; false if there are none."""

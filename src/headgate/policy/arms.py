@@ -81,10 +81,15 @@ class PartialMirror(Mirroring):
                 hidden = delta.id in self._hidden
                 self._hidden.discard(delta.id)
                 return not hidden
+            case d.WorkerChanged():
+                return delta.id not in self._hidden
+            case d.RunningSet() | d.RunningRemoved():
+                return delta.worker_id not in self._hidden
         return True
 
     def _seen(self, id_: str, owner: str) -> bool:
         if owner in self._share:
+            self._hidden.discard(id_)
             return True
         self._hidden.add(id_)
         return False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from headgate.core.errors import InvalidInput, NotFound
 from headgate.policy.decisions import KIND, Decision, load, unpack
@@ -16,6 +15,7 @@ from headgate.policy.library import Pointer, Version
 from headgate.policy.runtime import platform_source, platform_version
 from headgate.policy.template_library import templates
 from headgate.server import strict
+from headgate.server.decision_log import DecisionsQuery, look
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
@@ -33,15 +33,6 @@ class VersionsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether sources are wanted too."""
 
     sources: bool = True
-
-
-class DecisionsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which decisions to list."""
-
-    since: float = 0.0
-    until: float | None = None
-    after: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
 async def _in_thread(work: Callable[[], R]) -> R:
@@ -186,39 +177,9 @@ async def get_platform_source(service: Service, call: Call) -> Reply:
     tenants=False,
 )
 async def list_decisions(service: Service, call: Call) -> Reply:
-    """Recorded decisions in a range of time, oldest first."""
-    asked: DecisionsQuery = call.query
-    found = await service.aside(_decisions, service, asked)
-    following = found[-1].id if len(found) == asked.limit else None
-    return Reply(w.DecisionsOut([_decision(decision) for decision in found], following))
-
-
-def _decisions(service: Service, asked: DecisionsQuery) -> list[Decision]:
-    since = _milliseconds(asked.since, "since")
-    if asked.after is not None:
-        since = max(since, _time_of(asked.after))
-    until = None if asked.until is None else _milliseconds(asked.until, "until")
-    store, found = service.engine.writer.store, list[Decision]()
-    limit = asked.limit
-    while True:
-        page = [load(row.body) for row in store.records(KIND, since, until, None, limit)]
-        found = [decision for decision in page if asked.after is None or decision.id > asked.after][: asked.limit]
-        if len(found) == asked.limit or len(page) < limit:
-            return found
-        limit *= 2
-
-
-def _milliseconds(value: float, field: str) -> int:
-    if not 0 <= value < 1e12:
-        raise InvalidInput("must be seconds since 1970", field=field)
-    return round(value * 1000)
-
-
-def _time_of(decision_id: str) -> int:
-    at = decision_id.partition("-")[0]
-    if not at.isascii() or not at.isdigit() or len(at) > 15:
-        raise InvalidInput("is not the id of a decision", field="after")
-    return int(at)
+    """Recorded decisions in a range of time, oldest or newest first; of a job, an action, a version, or that failed."""
+    found = await service.aside(look, service.engine.writer.store, call.query)
+    return Reply(w.DecisionsOut([_decision(decision) for decision in found.decisions], found.following))
 
 
 @routes.add("GET", "/v2/admin/decisions/{id}", "read", "policy:edit", replies={200: w.DecisionOut}, tenants=False)

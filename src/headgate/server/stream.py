@@ -146,7 +146,7 @@ class Stream:
                 places.append(place)
             except InvalidInput as error:
                 problems[place] = problem_of(error)
-        for place, reply in zip(places, await self._wording.say(said), strict=True):
+        for place, reply in zip(places, await self._wording.say(said, self._worker_id), strict=True):
             problems[place] = _problem(reply)
         return problems
 

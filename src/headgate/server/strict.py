@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -82,9 +83,15 @@ def _is_shallow(body: bytes) -> bool:
     return False
 
 
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Made once for a type: to make one costs more than a small document."""
+    return msgspec.json.Decoder(Any if kind is None else kind)
+
+
 def _decoded(body: bytes, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(body) if kind is None else msgspec.json.decode(body, type=kind)
+        return _decoder(kind).decode(body)
     except msgspec.ValidationError as error:
         if kind is None:  # a number that no type can hold
             raise MalformedJson(str(error).partition(" - at")[0]) from None

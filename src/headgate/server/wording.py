@@ -27,12 +27,12 @@ class Wording:
         self._engine = engine
         self._max_log = max_log
 
-    async def say(self, words: Sequence[Said]) -> list[Any]:
+    async def say(self, words: Sequence[Said], worker_id: str | None = None) -> list[Any]:
         """Replies in order; an error stands in the place of the reply to a word that was refused."""
         for word in words:
             if word.log:
                 self._keep_log(word)
-        return await self._engine.do_all([word.command for word in words])
+        return await self._engine.do_all([word.command for word in words], worker_id)
 
     def _keep_log(self, word: Said) -> None:
         """Only the holder adds to the output, and a word that is repeated after the end adds nothing."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -81,12 +83,17 @@ def write_svg(directory: str | Path, shown: Sequence[Chart]) -> list[Path]:
     return [_write(directory, chart, "svg", chart.whole().encode()) for chart in shown]
 
 
-def write_png(directory: str | Path, shown: Sequence[Chart]) -> list[Path]:
-    """The same as pictures, twice the size and on white; needs the extra `png`."""
+def need_resvg() -> Any:
+    """What draws pictures: an extra that nobody else has to have."""
     try:
-        import resvg_py  # noqa: PLC0415 - an extra: nobody else has to have it
+        return import_module("resvg_py")
     except ImportError:
         raise InvalidInput("pictures need resvg-py: pip install 'headgate[png]'", field="png") from None
+
+
+def write_png(directory: str | Path, shown: Sequence[Chart]) -> list[Path]:
+    """The same as pictures, twice the size and on white; needs the extra `png`."""
+    resvg_py = need_resvg()
     return [
         _write(
             directory,

@@ -19,6 +19,7 @@ from headgate.core.errors import HeadgateError
 from headgate.sim.forking import ForkedJob
 from headgate.sim.orders import Order, carry_out
 from headgate.sim.outcome import Outcome
+from headgate.sim.pulse import Pulse
 
 NICE = 10
 LENGTH = struct.Struct(">I")
@@ -72,8 +73,9 @@ def main(memory: int) -> None:
         out.write(LENGTH.pack(len(data)) + data)
         out.flush()
 
+    go_on = None if order.limit_s is None else Pulse(float, limit_s=order.limit_s)
     try:
-        tell(Done(carry_out(order, tell)))
+        tell(Done(carry_out(order, tell, go_on)))
     except HeadgateError as error:
         tell(Refused(error.code, str(error), error.details))
     except RecursionError as error:

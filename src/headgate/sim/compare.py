@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from headgate.core.errors import InvalidInput
 from headgate.policy.statistics import Interval, block_bootstrap
 from headgate.sim.cluster import Cluster
+from headgate.sim.pulse import Watch
 from headgate.sim.records import Grant, JobRecord
 from headgate.sim.results import Results, figures
 from headgate.sim.running import run
@@ -25,7 +27,7 @@ class Divergence(msgspec.Struct, frozen=True):
 
     seed: int
     number: int
-    """How many decisions they made alike before it, plus one."""
+    """How many jobs they started alike before it, plus one."""
     first: Grant | None = None
     second: Grant | None = None
     first_elsewhere: int | None = None
@@ -61,20 +63,41 @@ def compare(
     *,
     seeds: Sequence[int] = (0,),
     ties: Ties = "ends-first",
+    watch: Watch | None = None,
+    limit_s: float | None = None,
 ) -> Comparison:
-    """Run every policy on the same jobs. With a function, each seed has a workload of its own."""
+    """Run every policy on the same jobs. With a function, each seed has a workload of its own.
+
+    `watch` is told how much of all runs is done; each run may take `limit_s` seconds and is cut there.
+    """
     if len(policies) < 2:
         raise InvalidInput("at least two are needed to compare", field="policies")
     if not seeds:
         raise InvalidInput("at least one is needed", field="seeds")
     rows: list[list[Results]] = [[] for _ in policies]
+    parts = _parts(watch, len(seeds) * len(policies))
     for seed in seeds:
         given = workload if isinstance(workload, Workload) else workload(seed)
         for row, policy in zip(rows, policies, strict=True):
-            row.append(run(given, policy, cluster, seed=seed, ties=ties))
+            row.append(run(given, policy, cluster, seed=seed, ties=ties, watch=next(parts), limit_s=limit_s))
     runs = _named(rows)
     names = list(runs)
     return Comparison(names, runs, [difference(runs[names[0]], runs[name]) for name in names[1:]])
+
+
+def _parts(watch: Watch | None, count: int) -> Iterator[Watch | None]:
+    """Whoever watches the whole, as one who watches each part of it."""
+    for place in range(count):
+        yield None if watch is None else _Part(watch, place, count)
+
+
+class _Part(msgspec.Struct, frozen=True):
+    watch: Watch
+    place: int
+    count: int
+
+    def __call__(self, share: float) -> None:
+        self.watch((self.place + share) / self.count)
 
 
 def _named(rows: list[list[Results]]) -> dict[str, list[Results]]:
@@ -119,8 +142,9 @@ def _submission(record: JobRecord) -> tuple[int, str]:
 
 
 def first_divergence(left: Results, right: Results) -> Divergence | None:
-    """Where two runs part: the first grant that is not the same in both."""
-    return divergence_of(left.seed, left.grants, right.grants)
+    """Where two runs part: the first grant that is not the same in both, as far as both were simulated."""
+    end = min((run.cut.at for run in (left, right) if run.cut is not None), default=math.inf)
+    return divergence_of(left.seed, *([grant for grant in run.grants if grant.at < end] for run in (left, right)))
 
 
 def divergence_of(seed: int, left: Sequence[Grant], right: Sequence[Grant]) -> Divergence | None:

@@ -63,7 +63,8 @@ class Fleet:
         for outage in cluster.faults.outages:
             self._world.later(max(outage.at, self._world.now), CLUSTER, self._die, (outage.worker, outage.lasts))
         if cluster.load:
-            self._rate(max((busy for at, busy in cluster.load if at <= self._world.now), default=0.0))
+            past = [step for step in cluster.load if step[0] <= self._world.now]
+            self._rate(max(past)[1] if past else 0.0)
         for at, busy in cluster.load:
             if at > self._world.now:
                 self._world.later(at, CLUSTER, self._rate, busy)

@@ -10,7 +10,7 @@ from headgate.sim import svg
 from headgate.sim.charts import charts, difference_charts
 from headgate.sim.compare import Comparison
 from headgate.sim.results import Results
-from headgate.sim.text import divergence, span, summary_rows
+from headgate.sim.text import begin_of, divergence, remarks, span, summary_rows
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2933; --paper: #fff; --faint: #d9dee4; --soft: #6b7683; }
@@ -32,6 +32,7 @@ _KEY = "".join(f".key i.s{n} {{ background: {colour}; }}" for n, colour in enume
 def report(title: str, runs: Sequence[Results], compared: Comparison | None = None) -> str:
     """The page for one run or several."""
     parts = [f"<h1>{escape(title)}</h1>", _table(runs)]
+    parts += [f'<p class="note">Note: {escape(remark)}.</p>' for remark in remarks(runs)]
     if compared is not None:
         parts += _differences(compared)
     parts += [_key([results.policy for results in runs]), *_charts(runs)]
@@ -76,9 +77,10 @@ def _differences(compared: Comparison) -> list[str]:
     base = compared.policies[0]
     parts = [f"<h2>Against {escape(base)}, job by job</h2>"]
     parts += [chart.svg for chart in difference_charts(compared)]
-    tick = compared.runs[base][0].tick
+    tick, begin = compared.runs[base][0].tick, begin_of(compared.runs[base][0])
+    cut = any(run.cut for runs in compared.runs.values() for run in runs)
     for each in compared.differences:
-        said = escape(divergence(base, each.policy, each.divergence, tick))
+        said = escape(divergence(base, each.policy, each.divergence, tick, begin, cut=cut))
         wait = each.intervals["wait"]
         parts.append(
             f"<p><b>{escape(each.policy)}</b>: {escape(span(wait.mean))} of wait a job "

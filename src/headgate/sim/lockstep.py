@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from headgate.sim.records import JobRecord, Sample
 from headgate.sim.results import Collector, Results
 from headgate.sim.resuming import Begin
 from headgate.sim.workloads.model import SimJob
-from headgate.sim.world import World
+from headgate.sim.world import GoOn, World
 
 _LOOKS = 500
 MANY = 500
@@ -98,6 +99,14 @@ class Lane:
         found.measured.policy_seconds = self.opened.took_us / 1e6
         return found
 
+    def cut(self, at: int) -> None:
+        """The end of what is looked at; what came of it later, in a world that was ahead of the others, is undone."""
+        self.world.cut(max(at, self.world.now))
+        collector = self.collector
+        collector.records[:] = [_as_of(record, at) for record in self.records if record.submitted <= at]
+        collector.grants[:] = [grant for grant in collector.grants if grant.at <= at]
+        collector.series[:] = [sample for sample in collector.series if sample.at <= at]
+
     def used(self, until: int) -> float:
         """The share of what there is, in units or slots whichever is scarcer, that was in use on average."""
         series = self.collector.series
@@ -112,11 +121,33 @@ class Lane:
         return min(1.0, max(units, sample.running / self.slots if self.slots else 0.0))
 
 
+def _as_of(record: JobRecord, at: int) -> JobRecord:
+    """A job as it stood at a time."""
+    if record.ended <= at:
+        return record
+    if record.started is None or record.started > at:
+        return record._replace(started=None, ended=at, state="waiting", run=0)
+    return record._replace(ended=at, state="running", run=min(record.run, at - record.started))
+
+
 OnFrame = Callable[[Frame], object]
 
 
-def together(lanes: Sequence[Lane], every: int, *, until: int | None = None, on_frame: OnFrame | None = None) -> int:
-    """Run all worlds to their end, or to `until`; tells a frame every so often. Returns when the last one ended."""
+class Ended(NamedTuple):
+    """When the last world ended, and whether all of them had to be stopped before their end."""
+
+    at: int
+    cut: bool = False
+
+
+def together(
+    lanes: Sequence[Lane], every: int, *, until: int | None = None, on_frame: OnFrame | None = None,
+    go_on: GoOn | None = None,
+) -> Ended:  # fmt: skip
+    """Run all worlds to their end, or to `until`; tells a frame every so often.
+
+    Where `go_on` says no, all of them are cut at the time that the slowest had reached.
+    """
     if every < 1:
         raise InvalidInput("must be at least 1", field="every")
     for lane in lanes:
@@ -125,7 +156,9 @@ def together(lanes: Sequence[Lane], every: int, *, until: int | None = None, on_
     alive = list(lanes)
     while alive and (until is None or at < until):
         at = at + every if until is None else min(until, at + every)
-        alive = [lane for lane in alive if lane.world.advance(at)]
+        alive = [lane for lane in alive if lane.world.advance(at, go_on)]
+        if go_on is not None and not go_on():
+            return _cut(lanes, alive, at)
         number += 1
         if until is None and number % MANY == 0:  # it lasts longer than was thought
             every *= 2
@@ -133,4 +166,12 @@ def together(lanes: Sequence[Lane], every: int, *, until: int | None = None, on_
             on_frame(Frame(number, at, [lane.seen() for lane in lanes]))
     for lane in lanes:
         lane.world.finish() if until is None else lane.world.cut(until)
-    return max(lane.world.now for lane in lanes)
+    return Ended(max(lane.world.now for lane in lanes))
+
+
+def _cut(lanes: Sequence[Lane], alive: Sequence[Lane], at: int) -> Ended:
+    """Whoever has nothing left to do counts as having come as far as anybody."""
+    reached = min((lane.world.now for lane in alive), default=at)
+    for lane in lanes:
+        lane.cut(reached)
+    return Ended(reached, cut=True)

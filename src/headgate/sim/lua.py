@@ -56,6 +56,7 @@ class InProcess:
         self._who = PLATFORM
         self.took_us = 0
         self.failures: Counter[str] = Counter()
+        self.first_failure = ""
         self._known = answers.Known()
         if source is not None:
             self._runtime.load(source)
@@ -87,6 +88,7 @@ class Hosted:
             raise
         self.took_us = 0
         self.failures: Counter[str] = Counter()
+        self.first_failure = ""
 
     def ask(self, deltas: list[Delta], question: Question) -> list[answers.Action]:
         """The verdict's actions; failures are counted."""
@@ -96,6 +98,7 @@ class Hosted:
         self.took_us += verdict.answer.took_us
         if verdict.failure is not None:
             self.failures[verdict.failure.value] += 1
+            self.first_failure = self.first_failure or verdict.message
         return verdict.actions
 
     def stop(self) -> None:

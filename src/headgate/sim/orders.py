@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from headgate.core.errors import InvalidInput
 from headgate.sim.cluster import Cluster, cluster_for, machine
 from headgate.sim.forking import Fork
 from headgate.sim.future import Arrivals, future
-from headgate.sim.lockstep import Frame, Lane, OnFrame, together
+from headgate.sim.lockstep import Ended, Frame, Lane, OnFrame, together
 from headgate.sim.outcome import Outcome, outcome
 from headgate.sim.policies import OpenPolicy, open_policy, open_source
 from headgate.sim.records import nobody
@@ -21,6 +22,7 @@ from headgate.sim.whatif import Changes
 from headgate.sim.workloads import read_workload
 from headgate.sim.workloads.generate import Shape, generate
 from headgate.sim.workloads.model import Workload, WorkloadError
+from headgate.sim.world import GoOn
 
 MOST_FRAMES = 2_000
 HORIZON = 3_600_000
@@ -73,6 +75,8 @@ class Order(msgspec.Struct, frozen=True):
     frames: int = 200
     """Into how many frames the time is divided, about."""
     most_jobs: int = 100_000
+    limit_s: float | None = None
+    """Seconds that it may take."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="type"):
@@ -120,25 +124,52 @@ def what_if(
     return carry_out(Order(sides, fork, horizon=horizon, arrivals=arrivals, seeds=seeds), nobody)
 
 
-def carry_out(order: Order, tell: Tell) -> Outcome:
-    """Do it. What is wrong with a policy or a workload is raised before the first frame."""
+def carry_out(order: Order, tell: Tell, go_on: GoOn | None = None) -> Outcome:
+    """Do it. What is wrong with a policy or a workload is raised before the first frame.
+
+    Where `go_on` says no, the outcome is what was seen until then: the futures that were simulated whole, or the first
+    one as far as it came.
+    """
     if not 1 <= len(order.sides) <= 2:
         raise InvalidInput("one or two are needed", field="policies")
     if not 1 <= order.seeds <= 100:
         raise InvalidInput("must be between 1 and 100", field="seeds")
     plan = _plan(order)
+    shown = _futures(order, plan, tell, go_on)
+    found = outcome(plan.name, shown.rounds, plan.begin, shown.until, [side.changes.words() for side in order.sides])
+    found.cut = bool(shown.cut)
+    found.notes = [*filter(None, [shown.cut]), *_notes(order, plan)]
+    return found
+
+
+class _Shown(NamedTuple):
+    """Worlds that were simulated, one round a future; until when; and where it was cut, if it was."""
+
+    rounds: list[list[Lane]]
+    until: int
+    cut: str = ""
+
+
+def _futures(order: Order, plan: _Plan, tell: Tell, go_on: GoOn | None) -> _Shown:
     with ExitStack() as stack:
         first = _lanes(order, plan, 0, stack)
         tell(Ready([lane.opened.name for lane in first], plan.jobs, plan.begin, plan.until, plan.tick, plan.problems))
-        rounds, last = [first], _run(order, plan, first, tell, 0)
+        ended = _run(order, plan, first, tell, 0, go_on)
+    rounds, last = [first], ended.at
+    if ended.cut:
+        passed = (last - plan.begin) * plan.tick
+        note = f"it took too long and was cut {passed:,.0f} s after its beginning; what would come later is not in here"
+        return _Shown(rounds, last, note)
     for seed in range(1, order.seeds):
         with ExitStack() as stack:
-            rounds.append(_lanes(order, plan, seed, stack))
-            last = max(last, _run(order, plan, rounds[-1], tell, seed))
-    words = [side.changes.words() for side in order.sides]
-    found = outcome(plan.name, rounds, plan.begin, plan.until if plan.until is not None else last, words)
-    found.notes = _notes(order, plan)
-    return found
+            lanes = _lanes(order, plan, seed, stack)
+            ended = _run(order, plan, lanes, tell, seed, go_on)
+        if ended.cut:
+            note = f"it took too long and was cut: {seed} of {order.seeds} futures were simulated"
+            return _Shown(rounds, last if plan.until is None else plan.until, note)
+        rounds.append(lanes)
+        last = max(last, ended.at)
+    return _Shown(rounds, last if plan.until is None else plan.until)
 
 
 def _read(order: Order) -> Workload:
@@ -218,7 +249,7 @@ def _cluster(order: Order, workload: Workload) -> Cluster:
     return machine(order.processors) if order.processors else cluster_for(workload)
 
 
-def _run(order: Order, plan: _Plan, lanes: list[Lane], tell: Tell, seed: int) -> int:
+def _run(order: Order, plan: _Plan, lanes: list[Lane], tell: Tell, seed: int, go_on: GoOn | None) -> Ended:
     def frame(seen: Frame) -> None:
         if seed == 0 and seen.number <= MOST_FRAMES:
             tell(seen)
@@ -226,7 +257,7 @@ def _run(order: Order, plan: _Plan, lanes: list[Lane], tell: Tell, seed: int) ->
 
     on_frame: OnFrame = frame
     every = max(1, plan.span // max(1, min(order.frames, MOST_FRAMES)))
-    return together(lanes, every, until=plan.until, on_frame=on_frame)
+    return together(lanes, every, until=plan.until, on_frame=on_frame, go_on=go_on)
 
 
 def _share(plan: _Plan, frame: Frame) -> float:

@@ -88,6 +88,8 @@ class Outcome(msgspec.Struct):
     sides: list[Side]
     change: Change | None = None
     notes: list[str] = []
+    cut: bool = False
+    """The simulation took too long and was stopped: this is what it had shown until then."""
 
 
 class _Job(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ _SHIFTS = 10
 def outcome_text(found: Outcome) -> str:
     """All of it, for a terminal."""
     head = f"{found.workload}: {found.jobs:,} jobs" + (f", {span(found.seconds)} ahead" if found.seconds else "")
+    head += ", cut" if found.cut else ""
     parts = [table([head, *(side.policy for side in found.sides)], _rows(found.sides))]
     if found.change is not None:
         parts += _change(found.change, found)
@@ -38,7 +39,7 @@ def _change(change: Change, found: Outcome) -> list[str]:
     lines.append(f"  bounded slowdown  {_interval(change.slowdown, seconds=False)}")
     lines.append(f"  {change.better:,} jobs wait less, {change.worse:,} wait more")
     names = (sides[0].policy, sides[1].policy)
-    lines.append("  " + divergence(*names, change.divergence, found.tick, found.begin))
+    lines.append("  " + divergence(*names, change.divergence, found.tick, found.begin, cut=found.cut))
     parts = ["\n".join(lines)]
     parts.append(_groups("class", change.classes))
     if len(change.tenants) > 1:

@@ -44,6 +44,11 @@ class OpenPolicy:
         """How often the platform policy had to stand in, by the kind of failure."""
         return Counter() if self._asker is None else self._asker.failures
 
+    @property
+    def first_failure(self) -> str:
+        """What went wrong when it failed for the first time."""
+        return "" if self._asker is None else self._asker.first_failure
+
     def __enter__(self) -> Self:
         return self
 

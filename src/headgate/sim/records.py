@@ -55,6 +55,8 @@ class Counts(msgspec.Struct):
     worker_failures: int = 0
     failed_attempts: int = 0
     policy_failures: dict[str, int] = {}
+    first_failure: str = ""
+    """What the policy said, or what was wrong with its answer, when it failed for the first time."""
     stuck: int = 0
     """Jobs that were still waiting when nothing could happen any more."""
 
@@ -66,6 +68,8 @@ class Grant(NamedTuple):
     job_id: str
     worker_id: str
     reason: str
+    decision: int = 0
+    """Which of the policy's decisions it was, from 1 on."""
 
 
 OnJob = Callable[[JobRecord], object]

@@ -50,6 +50,15 @@ class Measured(msgspec.Struct):
     decisions: int = 0
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """A run that took too long: where it was stopped, in units of the workload, and the jobs that were left."""
+
+    at: int
+    under_way: int
+    """Submitted, and waiting or running."""
+    to_come: int
+
+
 class Results(msgspec.Struct):
     """All that is known of a run. All of it but `measured` is the same for the same workload, policy and seed."""
 
@@ -75,6 +84,10 @@ class Results(msgspec.Struct):
     records: list[JobRecord] = []
     grants: list[Grant] = []
     measured: Measured = msgspec.field(default_factory=Measured)
+    problems: list[str] = []
+    """What was wrong in the file of the workload, one line a kind."""
+    cut: Cut | None = None
+    """Set where the run was stopped before its end: the figures are those of the jobs that had ended by then."""
 
     def deterministic(self) -> bytes:
         """Everything but the clock on the wall, as bytes: two runs with the same seed give the same."""
@@ -102,6 +115,11 @@ class Collector:
         self._table = csv.writer(table) if table is not None else None
         if self._table is not None:
             self._table.writerow(COLUMNS)
+
+    @property
+    def ended(self) -> int:
+        """Jobs that have ended so far."""
+        return len(self.records) if self.keep else self.count
 
     def on_job(self, record: JobRecord) -> None:
         """A job ended. What is kept is looked at when everything is over."""
@@ -205,7 +223,7 @@ def write_csv(results: Results, path: str | Path) -> None:
 
 def write_parquet(results: Results, path: str | Path) -> None:
     """The same as Parquet; needs the extra `parquet`. Columns have the same types whatever the jobs are."""
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = need_pyarrow()
     columns: Sequence[tuple[object, ...]] = list(zip(*rows(results), strict=True)) or [()] * len(COLUMNS)
     kinds = {name: pyarrow.float64() for name in COLUMNS}
     kinds |= {name: pyarrow.string() for name in ("job_id", "tenant", "class", "state", "worker")}
@@ -214,7 +232,8 @@ def write_parquet(results: Results, path: str | Path) -> None:
     parquet.write_table(table, str(path))
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def need_pyarrow() -> tuple[Any, Any]:
+    """What writes Parquet: an extra that nobody else has to have."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:

@@ -9,7 +9,7 @@ from headgate.sim.compare import Comparison, Difference, Divergence
 from headgate.sim.records import Grant
 from headgate.sim.results import Results
 
-_NOTHING = {"0", "0 / 0"}
+_NOTHING = {"", "0", "0 / 0"}
 """Counts that are not worth a line."""
 _NAMES = {"wait": "wait", "turnaround": "turnaround", "slowdown": "bounded slowdown"}
 
@@ -42,7 +42,7 @@ def summary_rows(results: Results) -> list[tuple[str, str]]:
     """Names and figures of one run."""
     counts = results.counts
     rows = [
-        ("jobs", f"{results.jobs:,}" + "".join(f", {n:,} {state}" for state, n in results.by_state.items())),
+        ("jobs", _jobs(results)),
         ("wait, mean", span(results.wait.mean)),
         ("wait, p50 / p95 / p99", " / ".join(span(v) for v in (results.wait.p50, results.wait.p95, results.wait.p99))),
         ("wait, longest", span(results.wait.largest)),
@@ -62,13 +62,55 @@ def summary_rows(results: Results) -> list[tuple[str, str]]:
         rows.append(("never started / refused", f"{counts.stuck:,} / {counts.refused_submissions:,}"))
     if counts.policy_failures:
         rows.append(("policy failures", ", ".join(f"{name} {n:,}" for name, n in counts.policy_failures.items())))
+    if results.cut is not None:
+        rows.append(("cut", f"after {span(_simulated(results))}"))
     return rows
+
+
+def _jobs(results: Results) -> str:
+    """All that came, and what became of them; the figures are over those that ended."""
+    left = results.counts.stuck if results.cut is None else results.cut.under_way
+    states = {**results.by_state, "not ended": left} if left else results.by_state
+    return f"{results.jobs + left:,}" + "".join(f", {n:,} {state}" for state, n in states.items())
+
+
+def _simulated(results: Results) -> float:
+    """Seconds of simulated time until a run was cut."""
+    if results.cut is None:
+        return results.makespan
+    first = min((record.submitted for record in results.records), default=results.cut.at)
+    return (results.cut.at - first) * results.tick
+
+
+def remarks(runs: Sequence[Results]) -> list[str]:
+    """What to know before believing the figures of runs of one workload."""
+    problems = [f"in the workload: {line}" for line in (runs[0].problems if runs else ())]
+    return problems + [remark for results in runs for remark in _remarks(results)]
+
+
+def _remarks(results: Results) -> list[str]:
+    found, counts = list[str](), results.counts
+    if results.cut is not None:
+        cut = results.cut
+        found.append(
+            f"{results.policy} was cut after {results.measured.seconds:.1f} s, {span(_simulated(results))} into the "
+            f"workload: {cut.under_way:,} jobs had not ended, {cut.to_come:,} had not come yet; the figures are over "
+            "the others"
+        )
+    if counts.stuck:
+        found.append(f"{counts.stuck:,} jobs never start under {results.policy}; its figures are over the others")
+    if counts.first_failure:
+        found.append(
+            f"where {results.policy} failed the platform policy decided; the first time: {counts.first_failure}"
+        )
+    return found
 
 
 def summary(results: Results) -> str:
     """One run."""
     rows = [*(row for row in summary_rows(results) if row[1] not in _NOTHING), *_measured(results)]
-    return table((f"{results.policy} on {results.workload}", f"seed {results.seed}"), rows)
+    shown = table((f"{results.policy} on {results.workload}", f"seed {results.seed}"), rows)
+    return "\n".join([shown, *(f"note: {remark}" for remark in remarks([results]))])
 
 
 def _measured(results: Results) -> list[tuple[str, str]]:
@@ -92,17 +134,19 @@ def comparison(compared: Comparison) -> str:
     seeds = len(compared.runs[compared.policies[0]])
     if seeds > 1:
         parts.append(f"The table shows the first of {seeds} seeds; the differences below are over all of them.")
-    parts += [
-        f"note: {run.counts.stuck:,} jobs never start under {run.policy}; its figures are over the others"
-        for run in first_runs
-        if run.counts.stuck
-    ]
-    begin = min((record.submitted for record in first_runs[0].records), default=0)
-    parts += [_difference(compared.policies[0], each, first_runs[0].tick, begin) for each in compared.differences]
+    parts += ["\n".join(f"note: {remark}" for remark in found)] if (found := remarks(first_runs)) else []
+    begin, cut = begin_of(first_runs[0]), any(run.cut for runs in compared.runs.values() for run in runs)
+    for each in compared.differences:
+        parts.append(_difference(compared.policies[0], each, first_runs[0].tick, begin, cut=cut))
     return "\n\n".join(parts)
 
 
-def _difference(baseline: str, each: Difference, tick: float, begin: int) -> str:
+def begin_of(results: Results) -> int:
+    """When the first job came: times are counted from there."""
+    return min((record.submitted for record in results.records), default=0)
+
+
+def _difference(baseline: str, each: Difference, tick: float, begin: int, *, cut: bool) -> str:
     lines = [f"{each.policy} against {baseline}, job by job (95 % interval):"]
     for metric, interval in each.intervals.items():
         show = span if metric != "slowdown" else _signed
@@ -110,7 +154,7 @@ def _difference(baseline: str, each: Difference, tick: float, begin: int) -> str
         between = f"[{show(interval.low)}, {show(interval.high)}]"
         lines.append(f"  {_NAMES[metric]:<17} {show(interval.mean):>12}  {between}  {verdict}")
     lines.append(f"  {each.better:,} jobs wait less, {each.worse:,} wait more" + _unpaired(each))
-    lines.append("  " + divergence(baseline, each.policy, each.divergence, tick, begin))
+    lines.append("  " + divergence(baseline, each.policy, each.divergence, tick, begin, cut=cut))
     return "\n".join(lines)
 
 
@@ -122,16 +166,18 @@ def _unpaired(each: Difference) -> str:
     return f", {each.unpaired:,} did not start under both" if each.unpaired else ""
 
 
-def divergence(baseline: str, policy: str, found: Divergence | None, tick: float, begin: int = 0) -> str:
+def divergence(
+    baseline: str, policy: str, found: Divergence | None, tick: float, begin: int = 0, *, cut: bool = False
+) -> str:
     """The first decision in which they part, in one sentence, what happens first first; times count from `begin`."""
     if found is None:
-        return "They decide alike from beginning to end."
+        return f"They decide alike from beginning to {'where they were cut' if cut else 'end'}."
     said = [
         (found.first, _says(baseline, found.first, found.first_elsewhere, policy, tick, begin)),
         (found.second, _says(policy, found.second, found.second_elsewhere, baseline, tick, begin)),
     ]
     said.sort(key=lambda part: math.inf if part[0] is None else part[0].at)
-    return f"They part at decision {found.number:,} (seed {found.seed}): {'; '.join(text for _, text in said)}."
+    return f"They part at start {found.number:,} (seed {found.seed}): {'; '.join(text for _, text in said)}."
 
 
 def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tick: float, begin: int) -> str:
@@ -141,7 +187,10 @@ def _says(name: str, grant: Grant | None, elsewhere: int | None, other: str, tic
     then = (
         "never" if elsewhere is None else "at the same time" if elsewhere == grant.at else _at(elsewhere, begin, tick)
     )
-    return f"{name} starts {grant.job_id} on {grant.worker_id} {_at(grant.at, begin, tick)}{why}, {other} {then}"
+    number = f" in its decision {grant.decision:,}" if grant.decision else ""
+    return (
+        f"{name} starts {grant.job_id} on {grant.worker_id} {_at(grant.at, begin, tick)}{number}{why}, {other} {then}"
+    )
 
 
 def _at(at: int, begin: int, tick: float) -> str:

@@ -12,6 +12,8 @@ from headgate.sim.cluster import Cluster
 from headgate.sim.workloads.model import SimJob, Workload
 
 _MOST_SLOTS = 100_000
+_LARGEST = 1_000
+"""The machine, or the load, may become so many times as large, or as small."""
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -41,10 +43,14 @@ class Changes(msgspec.Struct, frozen=True):
         return ", ".join(parts)
 
 
+def _check(factor: float, field: str) -> None:
+    if not 1 / _LARGEST <= factor <= _LARGEST:  # nor is NaN
+        raise InvalidInput(f"must be between {1 / _LARGEST:g} and {_LARGEST:,}", field=field)
+
+
 def scaled(cluster: Cluster, factor: float) -> Cluster:
     """So many times the units, workers and GPUs. A single worker grows; several become more or fewer of the same."""
-    if factor <= 0:
-        raise InvalidInput("must be greater than zero", field="factor")
+    _check(factor, "scale")
     settings = msgspec.structs.replace(
         cluster.settings, total_units=max(1, round(cluster.settings.total_units * factor))
     )
@@ -94,8 +100,7 @@ def without_pool(cluster: Cluster, pool: str) -> Cluster:
 
 def with_load(workload: Workload, factor: float) -> Workload:
     """The same jobs, arriving `factor` times as fast: 0.5 is half the load."""
-    if factor <= 0:
-        raise InvalidInput("must be greater than zero", field="factor")
+    _check(factor, "load")
     start = workload.jobs[0].at if workload.jobs else 0
     jobs = [_moved(job, start + round((job.at - start) / factor)) for job in workload.jobs]
     return msgspec.structs.replace(workload, jobs=jobs, name=f"{workload.name} x{factor:g}")

@@ -39,6 +39,8 @@ _PATIENCE = 10_000
 """So many instants may pass without a job starting or ending while nothing runs; then the rest is stuck."""
 
 OnEvents = Callable[[list[e.Event], int], object]
+GoOn = Callable[[], bool]
+"""Asked before every instant; no longer going on stops a run where it stands."""
 
 
 class World:
@@ -91,7 +93,11 @@ class World:
         self._due = False
         """Whether a timer of the core may be due at the instant that comes next."""
         self._ended = 0
+        self._asked = 0
+        """How often the policy was asked."""
         self._quiet = 0
+        self._wake_at: int | None = None
+        """When the policy wants to be asked again. One time is enough: every answer before then names another."""
         self._begin = begin
         self._fleet = Fleet(self)
         self._react: dict[type[e.Event], Callable[[Any], None]] = {
@@ -117,6 +123,11 @@ class World:
         self.advance()
         return self.finish()
 
+    @property
+    def under_way(self) -> int:
+        """Jobs that were submitted and have not ended."""
+        return len(self._lives)
+
     def start(self) -> None:
         """Set up the cluster, and what runs and waits in it where the world begins in the middle of things."""
         begin, first = self._begin, self._upcoming
@@ -125,14 +136,14 @@ class World:
         if begin is not None:
             self._resume(begin)
 
-    def advance(self, until: int | None = None) -> bool:
+    def advance(self, until: int | None = None, go_on: GoOn | None = None) -> bool:
         """Go on until nothing can happen any more; with a time, until then. Says whether there is more to come."""
         step = self._instant if self._ties == "ends-first" else self._instant_sc15
         while True:
             at = self._next()
             if at is None or (self._upcoming is None and not self._lives) or self._quiet > _PATIENCE:
                 return False
-            if until is not None and at > until:
+            if (until is not None and at > until) or (go_on is not None and not go_on()):
                 return True
             if self._sample_every:
                 self._look(at)
@@ -246,6 +257,7 @@ class World:
             return
         self.counts.cycles += 1
         while True:
+            self._asked += 1
             actions = self.policy.propose(state, now)
             if not actions:
                 return
@@ -332,7 +344,7 @@ class World:
         self.counts.grants += 1
         life = self._lives[event.job_id]
         if self._on_grant is not None:
-            self._on_grant(Grant(self.now, event.job_id, event.worker_id or "", event.reason))
+            self._on_grant(Grant(self.now, event.job_id, event.worker_id or "", event.reason, self._asked))
         if event.worker_id in self._fleet.dead:
             return
         delay = self.cluster.delays.start
@@ -437,5 +449,13 @@ class World:
         )
 
     def _policy_waited(self, event: e.PolicyWaited) -> None:
-        if event.retry_after is not None:
-            self.later(self.now + max(1, event.retry_after), WAKE, nobody, None)
+        if event.retry_after is None:
+            return
+        at = self.now + max(1, event.retry_after)
+        if self._wake_at is None or at < self._wake_at:
+            self._wake_at = at
+            self.later(at, WAKE, self._woken, at)
+
+    def _woken(self, at: int) -> None:
+        if at == self._wake_at:
+            self._wake_at = None

@@ -233,8 +233,9 @@ class MemoryStore:
         return list(islice((row for row in self.journal(after) if _within(row.at, since, until)), limit))
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
         with self.disk.lock:
             rows = [
                 row
@@ -242,7 +243,7 @@ class MemoryStore:
                 if row.kind == kind and row.at >= since and (until is None or row.at < until)
                 if key is None or row.key == key
             ]
-        return sorted(rows, key=lambda row: (row.at, row.number))[:limit]
+        return sorted(rows, key=lambda row: (row.at, row.number), reverse=newest)[:limit]
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 

@@ -97,12 +97,13 @@ class IntervalOut(Out, frozen=True):
 
 
 class GrantOut(Out, frozen=True, array_like=True):
-    """A decision that held: when (milliseconds), which job, on which worker, and the policy's reason."""
+    """A decision that held: when (milliseconds), which job, on which worker, the policy's reason, and its number."""
 
     at: int
     job_id: str
     worker_id: str
     reason: str
+    decision: int = 0
 
 
 class DivergenceOut(Out, frozen=True):
@@ -179,6 +180,8 @@ class OutcomeOut(Out, frozen=True):
     sides: list[SideOut]
     change: ChangeOut | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    cut: bool = False
+    """It took too long and was stopped: this is what it had shown until then."""
 
 
 class PlaybackOut(Out, frozen=True):

@@ -56,4 +56,4 @@ def read_run(given: dict[str, object]) -> Run:
     if not given:
         return PythonRun()
     named = {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in given.items()}
-    return msgspec.json.decode(msgspec.json.encode(named), type=PythonRun | CommandRun | HttpRun | ExternalRun)
+    return msgspec.convert(named, type=PythonRun | CommandRun | HttpRun | ExternalRun)

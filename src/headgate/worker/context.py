@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from headgate.core.errors import HeadgateError, InvalidInput
@@ -120,11 +119,16 @@ def current_job() -> JobContext:
     return found
 
 
-@contextmanager
-def inside(context: JobContext) -> Iterator[None]:
+class inside:  # noqa: N801 - reads like the function that it would be, at a third of the cost
     """Make it the current job."""
-    mark = _current.set(context)
-    try:
-        yield
-    finally:
-        _current.reset(mark)
+
+    __slots__ = ("_context", "_mark")
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._mark = _current.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._mark)

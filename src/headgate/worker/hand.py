@@ -59,6 +59,8 @@ class Hand:
         self.held: dict[str, Holding] = {}
         self.ready: deque[Holding] = deque()
         self.speaker_sleeps = False
+        self.taken = 0
+        """How often words were taken from here to be said."""
         self._outbox: list[tuple[str, Word]] = []
         self._seen: dict[str, None] = {}
         self._closing: set[str] = set()
@@ -86,15 +88,14 @@ class Hand:
         """The lease is no longer in hand; the last words on it are to be said. Whether more work waits."""
         with self.lock:
             self.held.pop(holding.work.lease_id, None)
-            if holding in self.ready:
+            if holding.begun_at is None and holding in self.ready:
                 self.ready.remove(holding)
             if not self.held:
                 self.emptied.notify_all()
             if last:
                 self._closing.add(holding.work.lease_id)
-            more = bool(self.ready)
-        self.say(*last)
-        return more
+                self._put(last)
+            return bool(self.ready)
 
     def snapshot(self) -> list[Holding]:
         """All leases in hand."""
@@ -122,9 +123,12 @@ class Hand:
         if not words:
             return
         with self.lock:
-            self._outbox += words
-            if self.speaker_sleeps or len(self._outbox) >= MANY:
-                self.words_came.notify()
+            self._put(words)
+
+    def _put(self, words: Iterable[tuple[str, Word]]) -> None:
+        self._outbox += words
+        if self.speaker_sleeps or len(self._outbox) >= MANY:
+            self.words_came.notify()
 
     def say_progress(self, job_id: str, word: Word) -> None:
         """How far a job is; what was said before and is still here is replaced."""
@@ -141,6 +145,7 @@ class Hand:
         """Everything that is to be said."""
         with self.lock:
             words, self._outbox = self._outbox, []
+            self.taken += 1
             return words
 
     def put_back(self, words: list[tuple[str, Word]]) -> None:

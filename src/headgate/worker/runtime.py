@@ -166,21 +166,23 @@ class Runtime:
             lost = ErrorOut("worker_restarted", "the worker that had begun it was started anew")
             self._hand.drop(holding, holding.word("fail", error=lost))
             return False
-        if not self._sure(holding):
+        now = self._clock.now()
+        sure = self._sure(holding, now)
+        if not sure:
             self._renew([holding])
-        if holding.lost or not self._sure(holding):
+            now = self._clock.now()
+            sure = self._sure(holding, now)
+        if not sure or holding.lost or holding.told or self._draining.is_set():
             self._give_back(holding)
             return False
-        if holding.told or self._draining.is_set():
-            self._give_back(holding)
-            return False
-        holding.begun_at = self._clock.now()
+        holding.begun_at = now
         self._hand.say(holding.word("start"))
         return True
 
-    def _sure(self, holding: Holding) -> bool:
+    @staticmethod
+    def _sure(holding: Holding, now: int) -> bool:
         """Whether at least a third of the lease's time is left, as far as this machine can tell."""
-        return holding.sure_until is not None and holding.sure_until - self._clock.now() > holding.work.ttl // 3
+        return holding.sure_until is not None and holding.sure_until - now > holding.work.ttl // 3
 
     def _give_back(self, holding: Holding) -> None:
         self._hand.drop(holding, *(() if holding.lost else [holding.word("release")]))
@@ -297,6 +299,7 @@ class Runtime:
     # -- the other threads ----------------------------------------------------------------------------------------
 
     def _speak_loop(self) -> None:
+        """Words that nobody else says. One that has just come is left alone: a quick job says its end with it."""
         hand, idle = self._hand, 0
         while not self._closed.is_set():
             with hand.lock:
@@ -304,12 +307,15 @@ class Runtime:
                     hand.speaker_sleeps = True
                     hand.words_came.wait()
                     hand.speaker_sleeps = False
+                before = hand.taken
                 if hand.words < MANY:
                     hand.words_came.wait(GATHER)
                 if hand.held and hand.resting:
                     hand.roused.notify_all()
+                old = hand.taken == before
             idle = 0 if hand.words else idle + 1
-            self._speak()
+            if old or hand.words >= MANY:
+                self._speak()
 
     def _beat_loop(self) -> None:
         while not self._closed.is_set():

@@ -17,6 +17,7 @@ headgate policy shadow                          how often it agrees, and where i
 headgate policy experiment start mine.yaml      let it decide every other ten minutes
 headgate policy experiment stop --keep b        it was better
 headgate policy rollback                        back to the one before
+headgate policy decisions --job JOB             decisions about a job; their ids are what these take:
 headgate policy trace DECISION                  every line of a recorded decision
 headgate policy profile mine.yaml               where its time goes, rule by rule
 headgate policy debug DECISION --port 4711      step through it from an editor
@@ -25,6 +26,7 @@ headgate policy debug DECISION --port 4711      step through it from an editor
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
+    from headgate.cli import policy_decisions as listing
     from headgate.cli import policy_local as local
     from headgate.cli import policy_looking as looking
     from headgate.cli import policy_remote as remote
@@ -57,6 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _experiment(actions.add("experiment", "let two policies decide in turn on the live system, and compare"))
     _remote(actions.add("enable", "let a policy decide again that was taken out"), remote.enable)
     deploy, _, show, diff, rollback, *_ = actions.all[3:]
+    decisions = actions.add("decisions", "list recorded decisions, the last ones first")
+    listing.options(decisions)
+    decisions.set_defaults(run=listing.decisions)
     debug = actions.add("debug", "step through a decision from an editor, by the Debug Adapter Protocol")
     trace = actions.add("trace", "print every line of a decision with the variables that change")
     profile = actions.add("profile", "say where a policy spends its time, by function and by rule")

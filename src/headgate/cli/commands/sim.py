@@ -12,6 +12,7 @@ from headgate.cli.exits import DONE
 from headgate.cli.frame import subcommands
 from headgate.cli.options import json_option, server_options
 from headgate.cli.output import emit
+from headgate.cli.progress import progress
 
 if TYPE_CHECKING:
     from headgate.bootstrap.simulating import Asked
@@ -42,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     compare.set_defaults(run=_compare)
     for action in (run, compare):
         _workload_options(action)
+        action.add_argument(
+            "--limit", metavar="TIME", help="cut a run that takes longer, such as 30s; the rest is shown"
+        )
         action.add_argument("--report", metavar="FILE", help="write a page with charts that opens without a network")
         action.add_argument("--svg", metavar="DIR", help="write every chart as a file of its own")
         action.add_argument("--png", metavar="DIR", help="the same as pictures; needs headgate[png]")
@@ -77,7 +81,9 @@ def _workload_options(action: argparse.ArgumentParser) -> None:
     action.add_argument("--processors", type=int, metavar="N", help="of the machine, where the workload names none")
     action.add_argument("--load", type=float, metavar="X", help="of a generator; for a file, X times as fast")
     action.add_argument("--scale", type=float, default=1.0, metavar="X", help="X times the machine")
-    action.add_argument("--without-pool", action="append", default=[], metavar="POOL", help="without a pool")
+    action.add_argument(
+        "--without-pool", action="append", default=[], metavar="POOL", help="without a pool; may be repeated"
+    )
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:
@@ -85,13 +91,18 @@ def _asked(arguments: argparse.Namespace) -> Asked:
 
     given = arguments
     pools = tuple(given.without_pool)
-    return Asked(given.workload, given.format, given.jobs, given.processors, given.load, given.scale, pools)
+    return Asked(
+        given.workload, given.format, given.jobs, given.processors, given.load, given.scale, pools, given.limit
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from headgate.bootstrap import simulating
 
-    results = simulating.run(_asked(arguments), arguments.policy, arguments.seed)
+    outputs = (arguments.csv, arguments.report)
+    simulating.refuse_unwritable(outputs, parquet=arguments.parquet, png=arguments.png)
+    with progress(f"simulating {arguments.policy}", 1.0) as advance:
+        results = simulating.run(_asked(arguments), arguments.policy, arguments.seed, advance)
     if arguments.csv:
         simulating.write_csv(results, arguments.csv)
     if arguments.parquet:
@@ -106,7 +117,9 @@ def _run(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from headgate.bootstrap import simulating
 
-    compared = simulating.compare(_asked(arguments), arguments.policies, arguments.seeds)
+    simulating.refuse_unwritable((arguments.report,), png=arguments.png)
+    with progress("simulating", 1.0) as advance:
+        compared = simulating.compare(_asked(arguments), arguments.policies, arguments.seeds, advance)
     if arguments.report:
         simulating.compare_report(arguments.report, compared)
     simulating.draw(compared, arguments.svg, arguments.png)

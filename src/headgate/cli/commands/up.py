@@ -14,6 +14,7 @@ headgate up                          serve on http://127.0.0.1:8420, everything 
 headgate up --demo                   with a small workload to look at
 headgate up --port 0 --workers 4     on a free port, with four worker processes
 headgate up --policy mine.yaml       deploy this policy, and again whenever the file changes
+headgate up --db postgresql://db/headgate --standby    take over when the server that leads it goes
 """
 _FLAGS = {
     "host": "server.host",
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", help="worker processes (default 2)")
     parser.add_argument("--slots", metavar="N", help="jobs that each of them runs at a time (default 4)")
     parser.add_argument("--db", metavar="URL", help="the database (default .headgate/headgate.db)")
+    parser.add_argument("--standby", action="store_true", help="wait while another server owns it, then take over")
     parser.add_argument("--mode", choices=("home", "lab", "platform"), help="who may deploy policies (default home)")
     parser.add_argument("--policy", metavar="FILE", help="a policy file to deploy and to watch")
     parser.add_argument("--app", metavar="MODULE:APP", help="the app whose Python jobs the workers know")
@@ -54,6 +56,8 @@ def _up(arguments: argparse.Namespace) -> int:
     }
     if arguments.no_auth:
         flags["server.auth"] = ("--no-auth", False)
+    if arguments.standby:
+        flags["standby"] = ("--standby", True)
     if arguments.rest:
         raise Failure(USAGE, f"unexpected: {' '.join(arguments.rest)}")
     config = load_config(flags, os.environ, arguments.config, arguments.settings).config

@@ -5,7 +5,7 @@ Every handler checks first and emits afterwards: once the first event is applied
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -31,11 +31,28 @@ def decide(state: State, command: c.Command[R], now: int, chance: Chance = lambd
     """Carry out a command at a time; `chance` returns numbers in 0..1 and is only asked where the domain says so."""
     turn = Turn(state, now, chance)
     reply = _HANDLERS[type(command)](turn, command)
+    _note_time(state, now)
+    return Outcome(turn.events, reply)
+
+
+def decide_all(state: State, commands: Iterable[c.Command[Any]], now: int, chance: Chance) -> Outcome[list[Any]]:
+    """Carry out commands in order, each for itself: the error of one stands in the place of its reply."""
+    turn = Turn(state, now, chance)
+    replies: list[Any] = []
+    for command in commands:
+        try:
+            replies.append(_HANDLERS[type(command)](turn, command))
+        except Exception as error:  # noqa: BLE001 - it is that caller's alone; what the others did stands
+            replies.append(error)
+    _note_time(state, now)
+    return Outcome(turn.events, replies)
+
+
+def _note_time(state: State, now: int) -> None:
     if not state.ticked_at <= now <= state.now:
         state.now = max(state.now, now)
         # What a command that lags behind let in has not been looked at by the ticks since.
         state.ticked_at = min(state.ticked_at, now)
-    return Outcome(turn.events, reply)
 
 
 _HANDLERS: Final[dict[type[c.Command[Any]], Callable[[Turn, Any], Any]]] = {

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from headgate.core.errors import InvalidInput
 from headgate.policy.debugging.session import Session
 from headgate.policy.debugging.subject import Subject
 from headgate.policy.errors import InvalidPolicy
@@ -47,6 +48,8 @@ class Profile(msgspec.Struct, frozen=True):
 
 def profile(subject: Subject, decisions: int | None = None, limit_s: float = _LIMIT_S) -> Profile:
     """Make the decision many times; without a number as often as two seconds allow."""
+    if decisions is not None and decisions < 1:
+        raise InvalidInput("must be at least 1", field="decisions")
     asked, took, stacks = 0, 0.0, Counter[str]()
     with Session(subject, "profiling") as session:
         while asked < (decisions or _MOST) and (decisions is not None or took < _WANTED_US):

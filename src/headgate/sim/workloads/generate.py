@@ -114,6 +114,10 @@ _MODELS: dict[str, tuple[Arrivals, Draw]] = {
     "heavy": (_poisson, _heavy),
 }
 GENERATORS = (*_MODELS, "llm")
+_LIMITS = (
+    ("jobs", 0, 100_000_000), ("processors", 1, 2**53), ("load", 1e-6, 1_000), ("mean_run", 1, 2**53),
+    ("tenants", 1, 1_000_000), ("overestimate", 0, 1_000_000), ("burst", 1e-6, 1_000_000), ("peak", 1, 1_000_000),
+)  # fmt: skip
 
 
 def generate(model: str, seed: int = 0, shape: Shape | None = None, costs: Costs | None = None) -> Workload:
@@ -121,8 +125,7 @@ def generate(model: str, seed: int = 0, shape: Shape | None = None, costs: Costs
     shape = shape or Shape()
     if model not in GENERATORS:
         raise InvalidInput(f"must be one of {', '.join(GENERATORS)}", field="model")
-    if shape.jobs < 0 or shape.processors < 1 or shape.load <= 0 or shape.mean_run < 1 or shape.tenants < 1:
-        raise InvalidInput("jobs, processors, load, mean_run and tenants must be positive", field="shape")
+    _check(shape)
     chance = random.Random(f"{model}/{seed}")
     if model == "llm":
         return _requests(chance, seed, shape, costs or Costs())
@@ -134,6 +137,13 @@ def generate(model: str, seed: int = 0, shape: Shape | None = None, costs: Costs
     jobs = [_job(number, at, size, run, chance, shape, kinds) for number, ((size, run), at)
             in enumerate(zip(drawn, times, strict=False))]  # fmt: skip
     return Workload(f"{model}-{seed}", jobs, shape.processors, notes={"generator": model, "seed": str(seed)})
+
+
+def _check(shape: Shape) -> None:
+    for field, least, most in _LIMITS:
+        value = getattr(shape, field)
+        if not least <= value <= most:  # nor is NaN
+            raise InvalidInput(f"must be between {least:g} and {most:,}", field=field)
 
 
 def _job(number: int, at: int, size: int, run: int, chance: random.Random, shape: Shape, kinds: Kinds) -> SimJob:

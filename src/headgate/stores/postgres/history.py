@@ -113,10 +113,13 @@ def entries(readers: Readers, since: int, until: int | None, after: int, limit: 
     return [JournalRow(*row) for row in _ask(readers, JOURNAL, wanted, "number", limit)]
 
 
-def records(readers: Readers, kind: str, since: int, until: int | None, key: str | None, limit: int) -> list[RecordRow]:
-    """Entries of a log, oldest first."""
+def records(
+    readers: Readers, kind: str, since: int, until: int | None, key: str | None, limit: int, *, newest: bool
+) -> list[RecordRow]:
+    """Entries of a log, oldest or newest first."""
     wanted: Conditions = [("kind = %s", kind), ("at >= %s", since), ("at < %s", until), ("key = %s", key)]
-    return [RecordRow(*row) for row in _ask(readers, RECORD, wanted, "at, number", limit)]
+    order = "at DESC, number DESC" if newest else "at, number"
+    return [RecordRow(*row) for row in _ask(readers, RECORD, wanted, order, limit)]
 
 
 def _ask(readers: Readers, table: Table, wanted: Conditions, order: str, limit: int) -> list[tuple[Any, ...]]:

@@ -171,9 +171,10 @@ class PostgresStore:
         return history.entries(self._readers, since, until, after, limit)
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
-        return history.records(self._readers, kind, since, until, key, limit)
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
+        return history.records(self._readers, kind, since, until, key, limit, newest=newest)
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 

@@ -53,6 +53,11 @@ def opening(path: Path) -> Iterator[None]:
 
 def refuse_impossible_path(path: Path) -> None:
     """Say in one line why nothing can be opened there."""
+    with opening(path):
+        _refuse_impossible(path)
+
+
+def _refuse_impossible(path: Path) -> None:
     if path.is_dir():
         raise StoreUnavailable(f"{path}: this is a directory, not a database file")
     if not path.parent.is_dir():

@@ -25,17 +25,20 @@ class Holder(msgspec.Struct, frozen=True):
     pid: int
     host: str
     since: str
+    server: bool = False
+    """Whether it serves by HTTP, and nobody through the file."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
+        return f"process {self.pid} on {self.host} since {self.since}{', a server' if self.server else ''}"
 
 
 class OwnerLock:
     """The lock of one database file. A process that is forked off does not inherit it."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, *, server: bool = False) -> None:
         self.path = database.with_name(database.name + ".lock")
         self._database = database
+        self._server = server
         self._descriptor: int | None = None
 
     @property
@@ -51,11 +54,16 @@ class OwnerLock:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
-                raise StoreOwned(f"{self._database} is owned by {self.holder() or 'another process'}") from None
+                raise self._owned() from None
             if self._still_there(descriptor):
                 self._keep(descriptor)
             else:
                 os.close(descriptor)
+
+    def _owned(self) -> StoreOwned:
+        holder = self.holder()
+        server = holder is not None and holder.server
+        return StoreOwned(f"{self._database} is owned by {holder or 'another process'}", server=server)
 
     def release(self) -> None:
         """Let go. The file stays, empty."""
@@ -95,7 +103,7 @@ class OwnerLock:
         os.ftruncate(descriptor, 0)
         # The file's own time is the time of locking: nobody here has to ask a clock.
         since = datetime.fromtimestamp(int(os.fstat(descriptor).st_mtime), tz=UTC).isoformat()
-        name = msgspec.json.encode(Holder(os.getpid(), socket.gethostname(), since))
+        name = msgspec.json.encode(Holder(os.getpid(), socket.gethostname(), since, self._server))
         with suppress(OSError):  # a full disk: the lock holds without the name in it
             os.pwrite(descriptor, name, 0)
 

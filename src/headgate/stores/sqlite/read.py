@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import starmap, takewhile
 from math import inf
 from typing import Any, Final, Generic, TypeVar
@@ -77,6 +78,7 @@ _ENTRIES: Final = """SELECT number, epoch, at, events FROM journal WHERE number 
     AND (?3 IS NULL OR at < ?3) ORDER BY number LIMIT ?4"""
 _RECORDS: Final = """SELECT kind, at, number, key, body FROM record WHERE kind = ?1 AND at >= ?2
     AND (?3 IS NULL OR at < ?3) AND (?4 IS NULL OR key = ?4) ORDER BY at, number LIMIT ?5"""
+_NEWEST_RECORDS: Final = _RECORDS.replace("ORDER BY at, number", "ORDER BY at DESC, number DESC")
 
 _OLD_ENDS: Final = """SELECT e.ended_at, e.seq, j.id, j.key IS NOT NULL,
     EXISTS (SELECT 1 FROM event v WHERE v.job_seq = e.seq) FROM history e CROSS JOIN job j ON j.seq = e.seq
@@ -104,14 +106,19 @@ def live_jobs(connection: apsw.Connection) -> Iterator[LiveJob]:
     statuses = _Walk(map(StatusRow._make, connection.execute(_STATUSES)))
     leases = _Walk(map(LeaseRow._make, connection.execute(_LEASES)))
     alone_until = min(statuses.next_seq, leases.next_seq)
-    new = tuple.__new__  # what the constructor of a named tuple comes to, a million times
-    for row in connection.execute(_LIVE):
+    rows = connection.execute(_LIVE)
+    while alone_until < inf and (row := next(rows, None)) is not None:
         seq = row[0]
         if seq < alone_until:
-            yield new(LiveJob, row)
+            yield _as_it_is(row)
         else:
             yield LiveJob._make((*row[:4], statuses.at(seq), leases.at(seq)))
             alone_until = min(statuses.next_seq, leases.next_seq)
+    yield from map(_as_it_is, rows)  # those that nobody has touched: most, and the last ones
+
+
+_as_it_is: Final = partial(tuple.__new__, LiveJob)
+"""What the constructor of a named tuple comes to, without a call in Python: it is made a million times."""
 
 
 class _Walk(Generic[Row]):
@@ -249,10 +256,11 @@ def entries(connection: apsw.Connection, since: int, until: int | None, after: i
 
 
 def records(
-    connection: apsw.Connection, kind: str, since: int, until: int | None, key: str | None, limit: int
+    connection: apsw.Connection, kind: str, since: int, until: int | None, key: str | None, limit: int, *, newest: bool
 ) -> list[RecordRow]:
-    """Entries of a log in a range of time, oldest first."""
-    return list(starmap(RecordRow, connection.execute(_RECORDS, (kind, since, until, key, limit))))
+    """Entries of a log in a range of time, oldest or newest first."""
+    statement = _NEWEST_RECORDS if newest else _RECORDS
+    return list(starmap(RecordRow, connection.execute(statement, (kind, since, until, key, limit))))
 
 
 def old_ends(connection: apsw.Connection, before: int, after: tuple[int, int], limit: int) -> list[OldEnd]:

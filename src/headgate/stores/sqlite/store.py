@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import apsw
 
@@ -25,10 +25,11 @@ from headgate.ports import (
     Mark,
     OldEnd,
     RecordRow,
-    StoreDamaged,
     StoreError,
+    StoreUnavailable,
 )
 from headgate.stores.sqlite import read, upkeep
+from headgate.stores.sqlite.beside import while_checking
 from headgate.stores.sqlite.connect import (
     Readers,
     connect_writer,
@@ -39,24 +40,26 @@ from headgate.stores.sqlite.connect import (
     refuse_cut_short,
     refuse_impossible_path,
     roll_back,
+    transaction,
     tune_writer,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import migrate, missing_from, refuse_newer
+from headgate.stores.sqlite.schema import VERSION, migrate, refuse_newer, version_of
 from headgate.stores.sqlite.write import put
 
+R = TypeVar("R")
 _JOURNAL_PAGE = 500
 
 
 class SqliteStore:
     """A database file. The first process to open it owns it; a second one is told who does."""
 
-    def __init__(self, path: str | Path, *, vfs: str | None = None) -> None:
+    def __init__(self, path: str | Path, *, vfs: str | None = None, server: bool = False) -> None:
         # Two names of one file must lead to one lock.
         self.path = Path(path).resolve()
         self.name = str(path)
         self._vfs = vfs
-        self._lock = OwnerLock(self.path)
+        self._lock = OwnerLock(self.path, server=server)
         self._connection: apsw.Connection | None = None
         self._readers: Readers | None = None
         self._epoch = 0
@@ -68,6 +71,10 @@ class SqliteStore:
 
     def open(self) -> Mark:
         """Opening anew, after a failed commit, keeps the lock and answers questions meanwhile."""
+        return self.open_beside(lambda mark: mark)
+
+    def open_beside(self, rebuild: Callable[[Mark], R]) -> R:
+        """Looking through the file takes as long as a good part of rebuilding: both happen at once."""
         anew = self._lock.held
         self._let_go_of_writer()
         if not anew:
@@ -75,7 +82,7 @@ class SqliteStore:
         try:
             self._connection = connect_writer(self.path, self._vfs)
             with opening(self.path):
-                return self._take_over(self._connection)
+                return self._take_over(self._connection, rebuild)
         except BaseException:
             if anew:
                 self._let_go_of_writer()
@@ -93,24 +100,35 @@ class SqliteStore:
             self._lock.release()
             raise
 
-    def _take_over(self, connection: apsw.Connection) -> Mark:
+    def _take_over(self, connection: apsw.Connection, rebuild: Callable[[Mark], R]) -> R:
         refuse_newer(connection, self.name)
         refuse_cut_short(connection, self.path)
-        damage = upkeep.damage_of(connection, "quick_check")
-        damage = damage or list(filter(None, [missing_from(connection)]))
-        if damage:
-            raise StoreDamaged(f"{self.path}: the database is damaged: {damage[0]}")
+        if version_of(connection) < VERSION:  # rows of an earlier version cannot be read yet
+            while_checking(self.path, self._vfs, lambda: None)
+            self._own(connection)
+        built, mark = while_checking(self.path, self._vfs, lambda: self._rebuilt(connection, rebuild))
+        # Nothing was written until here: a damaged file stays as it was found.
+        self._own(connection)
+        with transaction(connection):
+            connection.execute("UPDATE meta SET epoch = epoch + 1")
+            if read.mark(connection) != mark:
+                raise StoreUnavailable(f"{self.path}: another process wrote to the database while it was being opened")
+        self._epoch, self._broken = mark.epoch, None
+        if self._readers is None:
+            self._readers = Readers(self.path, self._vfs)
+        return built
+
+    def _rebuilt(self, connection: apsw.Connection, rebuild: Callable[[Mark], R]) -> tuple[R, Mark]:
+        mark = read.mark(connection)
+        mark = mark._replace(epoch=mark.epoch + 1)
+        return rebuild(mark), mark
+
+    def _own(self, connection: apsw.Connection) -> None:
         tune_writer(connection)
         # A log whose last sync failed may look whole and not be on the disk. Moving it into the file writes all of
         # it anew, so that later commits do not rest on it.
         upkeep.empty_log(connection)
         migrate(connection)
-        connection.execute("UPDATE meta SET epoch = epoch + 1")
-        mark = read.mark(connection)
-        self._epoch, self._broken = mark.epoch, None
-        if self._readers is None:
-            self._readers = Readers(self.path, self._vfs)
-        return mark
 
     def live_jobs(self) -> Iterator[LiveJob]:
         connection = self._open_connection()
@@ -233,10 +251,11 @@ class SqliteStore:
             return read.entries(connection, since, until, after, limit)
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
         with self._reading().borrow() as connection:
-            return read.records(connection, kind, since, until, key, limit)
+            return read.records(connection, kind, since, until, key, limit, newest=newest)
 
     # -- upkeep -----------------------------------------------------------------------------------------------
 

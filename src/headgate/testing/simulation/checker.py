@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.job import JobSpec
 from headgate.core.states import JobState
 from headgate.engine.replay import differences, replay
 from headgate.ports import EndRow
 from headgate.testing.simulation.disk import SimDisk
+from headgate.testing.simulation.forgetting import read_spec
 from headgate.testing.simulation.history import History
 from headgate.testing.simulation.world import Violation
-
-_spec = msgspec.msgpack.Decoder(JobSpec).decode
 
 
 def check_run(disk: SimDisk, history: History) -> None:
@@ -36,7 +32,8 @@ class Story:
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
-        self.specs = {row.id: _spec(row.spec) for row in disk.tables.jobs.values()}
+        rows = (*disk.forgetting.rows(), *disk.tables.jobs.values())
+        self.specs = {row.id: read_spec(row.spec) for row in rows}
         self.leases: dict[str, e.LeaseGranted] = {}
         self.started: set[str] = set()
         self.settled: dict[str, e.Event] = {}
@@ -49,11 +46,15 @@ class Story:
     def read(self) -> None:
         """Read it all."""
         tell = _TELL
-        for row in self.disk.journal:
+        for row in self.disk.told:
             for event in e.decode(row.events):
                 teller = tell.get(type(event))
                 if teller is not None:
                     teller(self, event)
+
+    def submitted(self, event: e.JobSubmitted) -> None:
+        if event.id in self.disk.forgetting.reborn:
+            self.ends.pop(event.id, None)
 
     def granted(self, event: e.LeaseGranted) -> None:
         self._alive(event.job_id, event)
@@ -102,6 +103,13 @@ class Story:
     def tenant(self, event: e.TenantSet) -> None:
         self.tenants.append(event.spec)
 
+    def end_of(self, job_id: str) -> EndRow | None:
+        """The row of a job's end, also where it was deleted since."""
+        seq = self.disk.ids.get(job_id)
+        if seq is not None:
+            return self.disk.tables.ends.get(seq)
+        return next((end for row, end in self.disk.forgetting.deleted.values() if row.id == job_id), None)
+
     def _alive(self, job_id: str, event: e.Event) -> None:
         if job_id in self.ends:
             raise Violation(f"{event} although the job had {self.ends[job_id]}")
@@ -112,6 +120,7 @@ class Story:
 
 
 _TELL: dict[type[e.Event], Callable[[Story, Any], None]] = {
+    e.JobSubmitted: Story.submitted,
     e.LeaseGranted: Story.granted,
     e.JobStarted: Story.start,
     e.JobCompleted: Story.settle,
@@ -127,7 +136,7 @@ _TELL: dict[type[e.Event], Callable[[Story, Any], None]] = {
 
 
 def _nothing_lost(disk: SimDisk, history: History) -> None:
-    lost = sorted(history.present - disk.ids.keys())
+    lost = sorted(history.present - disk.ids.keys() - {row.id for row in disk.forgetting.rows()})
     if lost:
         raise Violation(f"{len(lost)} acknowledged jobs are lost, {lost[0]} among them")
     keys: dict[tuple[str, str], str] = {}
@@ -140,7 +149,7 @@ def _stood_by(story: Story, command: c.Command[Any], reply: Any) -> None:
     """What was acknowledged is on the disk."""
     match command:
         case c.Submit():
-            _submitted(story.disk, command, reply)
+            _submitted(story, command, reply)
         case c.Complete() | c.Fail() | c.Release() | c.Start():
             if not _recorded(story, command):
                 raise Violation(f"{command} was acknowledged; the journal says {story.settled.get(command.lease_id)}")
@@ -149,7 +158,8 @@ def _stood_by(story: Story, command: c.Command[Any], reply: Any) -> None:
             if isinstance(command, c.Complete):
                 _completed(story, command)
         case c.Cancel():
-            if story.ends.get(command.job_id) is not JobState.CANCELLED:
+            reborn = command.job_id in story.disk.forgetting.reborn
+            if story.ends.get(command.job_id) is not JobState.CANCELLED and not reborn:
                 raise Violation(f"{command} was acknowledged; the job {story.ends.get(command.job_id)}")
         case c.Patch() | c.SetTenant():
             if not _kept(story, command):
@@ -175,19 +185,21 @@ def _kept(story: Story, command: c.Patch | c.SetTenant) -> bool:
     return all(value in story.patches for _, value in command.labels or ())
 
 
-def _submitted(disk: SimDisk, command: c.Submit, reply: c.Submitted) -> None:
+def _submitted(story: Story, command: c.Submit, reply: c.Submitted) -> None:
+    disk = story.disk
     for new, job_id in zip(command.jobs, reply.ids, strict=True):
-        row = disk.tables.jobs[disk.ids[job_id]]
-        if _spec(row.spec) != new.spec:
+        if story.specs[job_id] != new.spec:
             raise Violation(f"job {job_id} is not as it was submitted")
         key = new.spec.idempotency_key
-        if key is not None and disk.keys[new.spec.kind.tenant, key] != row.seq:
+        if job_id in disk.ids and key is not None and disk.keys[new.spec.kind.tenant, key] != disk.ids[job_id]:
             raise Violation(f"key {key} belongs to another job than {job_id}")
 
 
 def _completed(story: Story, command: c.Complete) -> None:
     job_id = story.leases[command.lease_id].job_id
-    end: EndRow | None = story.disk.tables.ends.get(story.disk.ids[job_id])
+    if job_id in story.disk.forgetting.reborn:
+        return
+    end = story.end_of(job_id)
     if end is None or (end.state, end.result, end.token) != ("completed", command.result, command.token):
         raise Violation(f"{command} was acknowledged; the disk holds {end}")
 
@@ -202,7 +214,8 @@ def _every_job_ends(disk: SimDisk) -> None:
 
 def _journal_rebuilds(disk: SimDisk) -> None:
     for base in disk.snapshots:
-        journal = [row for row in disk.journal if row.number > base.mark.number]
-        found = differences(replay(base, journal, disk.tables), disk.tables)
+        journal = [row for row in disk.told if row.number > base.mark.number]
+        rebuilt = disk.forgetting.without_deleted(replay(base, journal, disk.tables))
+        found = differences(rebuilt, disk.tables)
         if found:
             raise Violation(f"replay from commit {base.mark.number}: {found[0]}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
 from typing import NoReturn
 
+from headgate.core.retention import Retention
 from headgate.core.states import JobState
 from headgate.engine.replay import Tables
 from headgate.ports import (
@@ -14,6 +16,7 @@ from headgate.ports import (
     DocumentRow,
     EndedJob,
     EventRow,
+    Gone,
     JobQuery,
     JobRow,
     JobView,
@@ -27,6 +30,7 @@ from headgate.ports import (
     StoreUnavailable,
 )
 from headgate.testing.simulation.faults import Faults
+from headgate.testing.simulation.forgetting import Forgetting
 from headgate.testing.simulation.world import World
 
 _SNAPSHOTS = 0.02
@@ -35,18 +39,29 @@ _SNAPSHOTS = 0.02
 class SimDisk:
     """What is durable: only sealed batches get here. Keeps the tables of a few commits for replays from there."""
 
-    def __init__(self) -> None:
+    def __init__(self, retention: Retention | None = None) -> None:
         self.tables = Tables()
         self.epoch = 0
         self.journal: list[JournalRow] = []
+        self.told: list[JournalRow] = []
+        """The journal with everything that was deleted from it."""
+        self.records: set[tuple[str, int, int]] = set()
         self.histories: dict[int, list[EventRow]] = {}
         self.ids: dict[str, int] = {}
         self.keys: dict[tuple[str, str], int] = {}
         self.snapshots: list[Tables] = [Tables()]
+        self.forgetting = Forgetting(retention or Retention())
+        self.clock: Callable[[], int] = lambda: 0
+        """The engine's, by which things come of age."""
 
     def apply(self, batch: Batch) -> None:
         """Take in a whole batch."""
+        self.forgetting.arrives(batch, self.tables)
+        if batch.gone is not None:
+            self.forgetting.goes(batch.gone, self.clock(), self.tables, self.journal)
+            self._drop(batch.gone)
         self.tables.apply(batch)
+        self.records.update((row.kind, row.at, row.number) for row in batch.records)
         for row in batch.jobs:
             self.ids[row.id] = row.seq
             if row.key is not None:
@@ -54,7 +69,24 @@ class SimDisk:
         for event in batch.events:
             self.histories.setdefault(event.job_seq, []).append(event)
         if batch.journal:
-            self.journal.append(JournalRow(batch.number, batch.epoch, batch.at, batch.journal))
+            entry = JournalRow(batch.number, batch.epoch, batch.at, batch.journal)
+            self.journal.append(entry)
+            self.told.append(entry)
+
+    def _drop(self, gone: Gone) -> None:
+        tables = self.tables
+        for seq in gone.jobs:
+            row = tables.jobs.pop(seq, None)
+            if row is not None:
+                del self.ids[row.id]
+                if row.key is not None:
+                    del self.keys[row.tenant, row.key]
+            for rows in (tables.statuses, tables.leases, tables.ends, self.histories):
+                rows.pop(seq, None)
+        for seq in gone.histories:
+            self.histories.pop(seq, None)
+        self.journal = [row for row in self.journal if row.number not in gone.journal]
+        self.records -= set(gone.records)
 
     def view(self, seq: int) -> JobView:
         """A job with what became of it."""
@@ -71,7 +103,7 @@ class SimDisk:
 
 
 class SimStore:
-    """One engine's handle on the disk. It serves the writer; listings and upkeep are not simulated."""
+    """One engine's handle on the disk. It serves the writer; listings and copies are not simulated."""
 
     name = "simulated disk"
 
@@ -165,21 +197,30 @@ class SimStore:
         _not_simulated(since, until, after, limit)
 
     def records(
-        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000
-    ) -> list[RecordRow]:
-        _not_simulated(kind, since, until, key, limit)
+        self, kind: str, since: int = 0, until: int | None = None, key: str | None = None, limit: int = 1_000,
+        *, newest: bool = False,
+    ) -> list[RecordRow]:  # fmt: skip
+        _not_simulated(kind, since, until, key, limit, newest)
 
     def old_ends(self, before: int, after: tuple[int, int] = (-1, 0), limit: int = 1_000) -> list[OldEnd]:
-        _not_simulated(before, after, limit)
+        disk = self._disk
+        places = sorted((end.ended_at, end.seq) for end in disk.tables.ends.values() if end.ended_at < before)
+        jobs = [(at, disk.tables.jobs[seq]) for at, seq in places if (at, seq) > after]
+        return [
+            OldEnd(at, job.seq, job.id, job.key is not None, bool(disk.histories.get(job.seq)))
+            for at, job in jobs[:limit]
+        ]
 
     def old_entries(self, before: int, limit: int = 1_000) -> list[int]:
-        _not_simulated(before, limit)
+        indexed = self._disk.tables.mark.indexed
+        front = takewhile(lambda row: row.number <= indexed and row.at < before, self._disk.journal)
+        return [row.number for row in islice(front, limit)]
 
     def old_records(self, kind: str, before: int, limit: int = 1_000) -> list[tuple[int, int]]:
-        _not_simulated(kind, before, limit)
+        return sorted((at, number) for of, at, number in self._disk.records if of == kind and at < before)[:limit]
 
-    def shrink(self, spare: float) -> bool:
-        _not_simulated(spare)
+    def shrink(self, spare: float) -> bool:  # noqa: ARG002 - there is no file to shrink
+        return False
 
     def backup(self, target: str) -> None:
         _not_simulated(target)

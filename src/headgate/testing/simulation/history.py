@@ -83,7 +83,7 @@ class History:
 
     def _revoked_one(self, lease_id: str) -> bool:
         worker = None
-        for row in self._disk.journal:
+        for row in self._disk.told:
             events = e.decode(row.events)
             for event in events:
                 match event:

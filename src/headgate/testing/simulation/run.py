@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headgate.core import events as e
+from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.states import TERMINAL
 from headgate.testing.simulation import faults as fault_mix
@@ -71,6 +72,19 @@ def draw_settings(chance: random.Random) -> Settings:
         preemption_grace=chance.choice((0, 3_000)),
         lease_ttl=chance.choice((9_000, 20_000)),
         worker_silence=30_000,
+        retention=_draw_retention(chance),
+    )
+
+
+def _draw_retention(chance: random.Random) -> Retention:
+    """Ages of seconds in two runs of three, so that much is deleted while much is going on."""
+    if chance.random() < 0.33:
+        return Retention()
+    return Retention(
+        jobs=chance.choice((None, 0, 2_000, 10_000)),
+        keys=chance.choice((0, 5_000, 20_000)),
+        events=chance.choice((None, 0, 5_000)),
+        load=chance.choice((None, 10_000)),
     )
 
 
@@ -82,7 +96,7 @@ class Simulation:
         drawn = fault_mix.draw(world.chance)
         self.faults = drawn if faults is None else msgspec.structs.replace(faults)  # a copy: they stop in the end
         settings = draw_settings(world.chance)
-        self.disk = SimDisk()
+        self.disk = SimDisk(settings.retention)
         self.history = History(world, self.disk, settings.lease_ttl)
         self.server = Server(world, self.disk, self.faults, self.history, settings)
         self.network = Network(world, self.faults)
@@ -176,7 +190,7 @@ class Simulation:
             tables.mark.number,
             self.server.lives,
             len(self.history.accepted),
-            dict(world.seen),
+            dict(world.seen + self.disk.forgetting.counts),
             problem,
             tuple(world.lines),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from headgate.core import commands as c
@@ -14,7 +14,7 @@ from headgate.core.verify import verify
 from headgate.engine.questions import GetLeases, answer
 from headgate.engine.rounds import EVERY, Rounds, Ticket
 from headgate.engine.writer import Group, Writer
-from headgate.ports import StoreError
+from headgate.ports import Gone, StoreError
 from headgate.testing.edges import SeededChance
 from headgate.testing.simulation.disk import SimDisk, SimStore
 from headgate.testing.simulation.faults import Faults
@@ -25,6 +25,8 @@ from headgate.testing.simulation.world import Violation, World
 Reply = Callable[[Any, Exception | None], None]
 HOUR = 3_600_000
 PAUSE = 5_000
+_SWEEPS = 0.1
+"""Ticks with which somebody asks for everything of age to be deleted now."""
 _AUDITS = 0.04
 
 
@@ -45,6 +47,7 @@ class Server:
         self.lives = 0
         self.offset = self.latest_offset = 0
         """The engine's clock against the true time."""
+        disk.clock = self.now
         self._faults = faults
         self._history = history
         self._eager = world.odds(0.5)  # whether commands are carried out while a commit is on its way
@@ -69,6 +72,7 @@ class Server:
         self._sealing: Group | None = None
         self._acted_at = self.now()
         self._actions = self._refusals = 0
+        self._sweeping: Iterator[Gone] | None = None
         self._store = SimStore(self.world, self.disk, self._faults)
         chance = SeededChance(self.world.chance.getrandbits(32))
         writer = Writer(self._store, FirstFit(), chance, self.settings, pause=PAUSE, failpoint=self._failpoint)
@@ -287,8 +291,42 @@ class Server:
             self.world.note("engine: rebuilt its state from the disk")
         if self.rounds.problem is None and self.world.odds(_AUDITS):
             same_as_recovered(self._writer.state, self.disk.tables, self.settings, self.now())
+        self._maybe_sweep()
         self._tick_at = 0
         self._plan_tick(max(1, min(EVERY, self.rounds.next_pass(self.now()) - self.now())))
+
+    # -- deleting what is old, on demand ------------------------------------------------------------------------
+
+    def _maybe_sweep(self) -> None:
+        if self.settings.retention.deletes and self._sweeping is None and self.world.odds(_SWEEPS):
+            self._soon(self.world.chance.choice((0, 3, 300)), self._begin_sweep)
+
+    def _begin_sweep(self) -> None:
+        """Histories may be behind by now: what they are made from must wait for them."""
+        if self._writer.stopped is None and self._sweeping is None:
+            self.world.note("engine: is asked to compact")
+            most = self.world.chance.choice((1, 3, 500))
+            self._sweeping = self._writer.sweep(self.settings.retention, self.now(), most)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """One commit of it; others come between. As in the shells, it ends where the engine stops."""
+        if self._sealing is not None:
+            self._soon(10, self._sweep)
+            return
+        gone = next(self._sweeping, None) if self._sweeping and self._writer.stopped is None else None
+        if gone is None:
+            self._sweeping = None
+            return
+        before = self._store.injected
+        try:
+            self._writer.drop(gone)
+        except StoreError as error:
+            self._refused(error, before)
+            self._sweeping = None
+            self._plan_tick(0)
+        else:
+            self._soon(self.world.chance.choice((0, 1, 20)), self._sweep)
 
     def _check(self) -> None:
         self._actions += 1

@@ -200,6 +200,8 @@ class HistoryTests:
             store.records("load", since=3, until=15, key="key 0", limit=3)
             == [row for row in rows if 3 <= row.at < 15 and row.key == "key 0"][:3]
         )
+        assert store.records("load", newest=True) == rows[::-1]
+        assert store.records("load", until=7, limit=3, newest=True) == [row for row in rows if row.at < 7][:-4:-1]
         assert [row.body for row in store.records("audit")] == [b"other"]
         assert store.records("none") == []
 
