@@ -131,8 +131,8 @@ def test_jobs_that_were_deleted_for_their_age_are_left_out() -> None:
 
 def test_a_lease_of_a_deleted_job_still_counts_among_those_given_out() -> None:
     disk, writer = committed(1)
-    for command in (c.RegisterWorker(worker("w")), c.SampleLoad("host", {"cpu": 0.1})):
-        writer.accept(command, 1_000, lambda _: None)
+    writer.accept(c.RegisterWorker(worker("w")), 1_000, lambda _: None)
+    writer.accept(c.SampleLoad("host", {"cpu": 0.1}), 1_000, lambda _: None)
     writer.cycle(1_000)
     (lease,) = writer.state.leases.values()
     writer.accept(c.Release(lease.id, lease.token), 1_100, lambda _: None)
