@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Hashable
 
 from headgate.ports import Clock
 
-SLOW = 1.0
-"""Milliseconds of an average commit from which on it pays to wait."""
+SLOW = 2.0
+"""Milliseconds that the disk takes for a commit, on average, from which on it pays to wait."""
 _SHARE = 4
 """What part of a commit is waited for company at most."""
 _WEIGHT = 0.2
@@ -61,7 +61,7 @@ class Company:
         self._waiting = False
 
     def served(self, callers: Collection[Hashable], began: int) -> None:
-        """A round is over, its commit included."""
+        """A round is over; the disk began with its commit then."""
         self._served_at = self._clock.now()
         self._commit_ms += _WEIGHT * (self._served_at - began - self._commit_ms)
         self._before, self._last = self._last, callers

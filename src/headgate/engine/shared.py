@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from _thread import allocate_lock, get_ident
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -300,10 +300,8 @@ class SharedEngine:
         while queue:
             tickets.append(queue.popleft())
         try:
-            now = self.clock.now()
-            self.rounds.accept(tickets, now)
-            self.writer.flush()
-            self._company.served(callers_of(tickets), now)
+            self.rounds.accept(tickets, self.clock.now())
+            self._commit(callers_of(tickets))
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
             self.writer.halt(error)
             for ticket in tickets:
@@ -311,6 +309,14 @@ class SharedEngine:
         self._changed.notify_all()
         if self.writer.stopped is not None or self.rounds.too_late():
             self._nudge.set()
+
+    def _commit(self, callers: set[Hashable]) -> None:
+        group = self.writer.write()
+        if group is not None:
+            began = self.clock.now()
+            self.writer.seal(group)
+            self._company.served(callers, began)
+            self.writer.tell(group)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
