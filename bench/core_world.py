@@ -102,8 +102,8 @@ class World:
     # -- leases -----------------------------------------------------------------------------------------------
 
     def grant(self) -> Lease | None:
-        """Ask the policy once and carry out what it proposes."""
-        plan = self._policy.propose(self.state, self.now)
+        """Ask the policy once and carry out the first thing it proposes: one job at a time is measured here."""
+        plan = self._policy.propose(self.state, self.now)[:1]
         if not plan:
             return None
         granted = decide(self.state, c.Schedule(tuple(plan)), self.now).reply.granted
