@@ -43,6 +43,7 @@ class World:
         self.drained: list[Job] = []
         self.held: deque[Lease] = deque()
         self._policy = FirstFit()
+        self._policy.one_by_one = True
         self._kinds = kinds
         self._chance = Random(len(kinds))
         self._ids = count()
@@ -102,8 +103,8 @@ class World:
     # -- leases -----------------------------------------------------------------------------------------------
 
     def grant(self) -> Lease | None:
-        """Ask the policy once and carry out the first thing it proposes: one job at a time is measured here."""
-        plan = self._policy.propose(self.state, self.now)[:1]
+        """Ask the policy once and carry out what it proposes: one job at a time is measured here."""
+        plan = self._policy.propose(self.state, self.now)
         if not plan:
             return None
         granted = decide(self.state, c.Schedule(tuple(plan)), self.now).reply.granted

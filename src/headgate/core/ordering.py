@@ -59,6 +59,9 @@ class AsyncDecider(Decider, Protocol):
 class FirstFit:
     """The native ordering: one action at a time, so each sees the effect of the last; more where that is the same."""
 
+    one_by_one = False
+    """Propose no more than one action, for whoever takes no more."""
+
     def propose(self, state: State, now: int) -> list[Action]:
         """The first job in order that fits, on the first worker that it fits."""
         if not state.ready.size:
@@ -75,7 +78,7 @@ class FirstFit:
                 continue
             action = _place(state, bucket, job, now)
             if type(action) is Dispatch:
-                return [action, *_likewise(state, bucket, action, now)]
+                return [action] if self.one_by_one else [action, *_likewise(state, bucket, action, now)]
             if action is not None:
                 return [action]
         return []
