@@ -2,7 +2,6 @@ import msgspec
 import pytest
 
 from headgate.core import commands as c
-from headgate.core.errors import HeadgateError
 from headgate.core.ordering import FirstFit
 from headgate.core.retention import Retention
 from headgate.core.settings import Settings
@@ -12,45 +11,26 @@ from headgate.engine.writer import Writer
 from headgate.ports import EndRow, JournalRow
 from headgate.stores.memory import MemoryDisk, MemoryStore
 from headgate.testing import SeededChance, job, worker
-from headgate.testing.walk import SMALL, RandomWalk
+from tests.engine.walking import WriterWalk, tables
 
 SEEDS = range(1, 13)
 COMMANDS = 260
 
 
-def tables(disk: MemoryDisk) -> Tables:
-    found = Tables(disk.mark)
-    found.jobs, found.statuses, found.leases = dict(disk.jobs), dict(disk.statuses), dict(disk.leases)
-    found.ends, found.places = dict(disk.ends), dict(disk.documents)
-    return found
-
-
-class Walk:
-    """A random walk through the writer, with restarts; keeps the tables as they were after every commit."""
+class Walk(WriterWalk):
+    """Keeps the tables as they were after every commit."""
 
     def __init__(self, seed: int) -> None:
-        self.disk = MemoryDisk()
-        self.walk = RandomWalk(seed)
         self.at_commit = {0: Tables()}
-        self._open()
-
-    def _open(self) -> None:
-        self.writer = Writer(MemoryStore(self.disk), FirstFit(), SeededChance(1), SMALL, pause=10**12)
-        self.writer.open(self.walk.now)
-        self.walk.state = self.writer.state
+        super().__init__(seed)
 
     def go(self, commands: int) -> None:
-        for _ in range(commands):
-            command, now = self.walk.next()
-            try:
-                self.writer.accept(command, now, lambda _: None)
-            except HeadgateError:
-                continue
+        for _ in self.accepted(commands):
             verify(self.writer.state)
             if self.walk.chance.random() < 0.4:
                 self.commit()
-            if self.walk.chance.random() < 0.02:  # whatever was not committed is gone
-                self._open()
+            if self.walk.chance.random() < 0.02:
+                self.open()
                 verify(self.writer.state)
 
     def commit(self) -> None:

@@ -18,15 +18,15 @@ from headgate.core.verify import verify
 from headgate.engine import compacting
 from headgate.engine.questions import GetHistory, GetJob
 from headgate.engine.recovery import recover
-from headgate.engine.replay import Tables
 from headgate.engine.rounds import EVERY, INDEX_EVERY, Rounds
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed, Gone
 from headgate.stores.memory import MemoryDisk, MemoryStore
 from headgate.testing import ManualClock, SeededChance, job
-from headgate.testing.walk import SMALL, RandomWalk
+from headgate.testing.walk import SMALL
 from tests.engine.conftest import OPEN, FaultyStore, MakeWriter
+from tests.engine.walking import WriterWalk, tables
 
 HOUR = 3_600_000
 
@@ -229,26 +229,11 @@ def test_a_crash_in_the_middle_of_a_sweep_is_safe(
     assert not disk.ends
 
 
-class Aged:
-    """A random walk in which everything ended is deleted almost at once."""
-
-    def __init__(self, seed: int) -> None:
-        self.disk = MemoryDisk()
-        self.walk = RandomWalk(seed)
-        self.open()
-
-    def open(self) -> None:
-        self.writer = Writer(MemoryStore(self.disk), FirstFit(), SeededChance(1), SMALL, pause=10**12)
-        self.writer.open(self.walk.now)
-        self.walk.state = self.writer.state
+class Aged(WriterWalk):
+    """Everything ended is deleted almost at once."""
 
     def go(self, commands: int) -> None:
-        for _ in range(commands):
-            command, now = self.walk.next()
-            try:
-                self.writer.accept(command, now, lambda _: None)
-            except HeadgateError:
-                continue
+        for _ in self.accepted(commands):
             if self.walk.chance.random() < 0.3:
                 self.sweep()
             if self.walk.chance.random() < 0.02:
@@ -282,10 +267,7 @@ class Aged:
 
 def recovered(disk: MemoryDisk, now: int) -> tuple[object, ...]:
     """What a restart would make of the disk, as far as anything live goes."""
-    found = Tables(disk.mark)
-    found.jobs, found.statuses, found.leases = dict(disk.jobs), dict(disk.statuses), dict(disk.leases)
-    found.ends, found.places = dict(disk.ends), dict(disk.documents)
-    state, changes = recover(found, SMALL, disk.mark, now)
+    state, changes = recover(tables(disk), SMALL, disk.mark, now)
     verify(state)
     live = {one.id: (one.state, one.attempt, one.seq) for one in state.jobs.values() if one.state not in TERMINAL}
     waiting = {job_id: sorted(names) for job_id, names in state.graph.waiting().items()}

@@ -28,6 +28,7 @@ from headgate.stores.memory import MemoryDisk
 from headgate.system import SystemClock
 from headgate.testing import ManualClock, SeededChance, job, worker
 from tests.engine.conftest import OPEN, FaultyStore, MakeWriter, disk_full
+from tests.turns import turns
 
 WITHIN = 20.0
 
@@ -203,8 +204,7 @@ def test_on_a_slow_disk_the_loop_waits_for_those_who_spoke_lately(make_writer: M
             engine._company.served({"one", "other"}, clock.now() - 1_000_000)  # patience without end, for a test
             before = store.seals
             first = asyncio.create_task(engine.do_all([submit("a")], "one"))
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns(10)
             assert store.seals == before, "it waits for company"
             await engine.do_all([submit("b")], "other")
             await first
@@ -270,10 +270,6 @@ class Waiting(FirstFit):
 
 def test_a_policy_that_waits_is_not_asked_again_until_something_happens(disk: MemoryDisk, clock: ManualClock) -> None:
     policy = Waiting()
-
-    async def turns(number: int) -> None:
-        for _ in range(number):
-            await asyncio.sleep(0)  # one turn of the loop, no time
 
     async def main() -> list[int]:
         engine = AsyncEngine(Writer(FaultyStore(disk), policy, SeededChance(7), OPEN), clock, stopwatch=lambda: 0.0)

@@ -17,6 +17,7 @@ from headgate.policy.host import HostUnavailable, PolicyHost
 from headgate.policy.runtime import PolicyRefused
 from headgate.policy.verdict import FailureKind, HostSettings, Verdict
 from tests.policy.world import NOW, QUESTION, job, state, worker
+from tests.turns import turns
 
 PLATFORM_BY_HAND = "function schedule(c) return platform.schedule(c) end"
 WAIT = "function schedule(c) return { action = 'wait', reason = 'mine' } end"
@@ -216,7 +217,7 @@ def test_the_async_twin_leaves_the_loop_free_and_takes_deltas_meanwhile(fresh: P
             ticks += 1
             if ticks == 2:
                 fresh.feed([JobRemoved("job-1")])
-            await asyncio.sleep(0.001)
+            await turns()
         return await asked, ticks
 
     verdict, ticks = asyncio.run(main())
@@ -228,7 +229,7 @@ def test_one_question_at_a_time(fresh: PolicyHost) -> None:
     async def main() -> None:
         await fresh.aload(HANG, "v1")
         asked = asyncio.create_task(fresh.aask(QUESTION))
-        await asyncio.sleep(0)
+        await turns()
         with pytest.raises(RuntimeError, match="one question at a time"):
             await fresh.aask(QUESTION)
         await asked
@@ -310,14 +311,14 @@ def test_a_worker_record_replaces_the_one_before(fresh: PolicyHost) -> None:
 def test_a_cancelled_question_is_not_answered_to_the_next_one(fresh: PolicyHost) -> None:
     async def main() -> tuple[Verdict, Verdict]:
         asked = asyncio.create_task(fresh.aask(Question(NOW, max_answers=1)))
-        await asyncio.sleep(0)
+        await turns()
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         second = await fresh.aask(Question(NOW, max_answers=3))
         await fresh.aload(LIST_IDS, "v1")
         asked = asyncio.create_task(fresh.aask(QUESTION))
-        await asyncio.sleep(0)
+        await turns()
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked

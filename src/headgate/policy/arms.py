@@ -109,6 +109,8 @@ class _Numbers(DecisionLog):
 class _OwnFit(FirstFit):
     """What could run of an arm's share: nobody starves what is not his."""
 
+    one_by_one = True
+
     def __init__(self, share: _Share) -> None:
         self._share = share
 

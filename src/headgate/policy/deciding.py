@@ -109,6 +109,7 @@ class PolicyEngine:
         self._mirroring = Mirroring()
         self._log = DecisionLog()
         self._native = FirstFit()
+        self._native.one_by_one = True  # it is asked only whether anything could run
         self._zone = ZoneInfo(self.settings.zone) if self.settings.zone != "UTC" else UTC
         self._lock = threading.RLock()
         self._state: State | None = None

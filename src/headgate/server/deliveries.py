@@ -170,11 +170,6 @@ class Deliveries:
             outbox = self._outboxes[worker_id] = Outbox(worker_id)
         return outbox
 
-    @property
-    def streams(self) -> int:
-        """How many workers listen."""
-        return sum(1 for outbox in self._outboxes.values() if outbox.listener is not None)
-
     async def attach(self, worker_id: str, listener: Listener) -> Outbox:
         """Let a stream take what is there. What was delivered and never started comes again."""
         outbox = self.of(worker_id)
