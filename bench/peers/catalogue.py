@@ -36,6 +36,7 @@ class Entry:
 
 
 _REDIS = ("redis", "hiredis")
+_CELERY = ("celery", "packaging", *_REDIS)
 _POSTGRES = ("psycopg", "psycopg-binary", "psycopg-pool")
 _ONE = (SUBMIT, DRAIN, PICK_UP, KILL)
 _ALL = (SUBMIT, BULK, DRAIN, PICK_UP, KILL)
@@ -54,9 +55,9 @@ ENTRIES = (
     Entry("huey", "redis", "Huey, Redis", _ONE, REDIS, ("huey", *_REDIS)),
     Entry("huey", "sqlite", "Huey, SQLite", _ONE, packages=("huey",), polls=True),
     Entry("dramatiq", "", "Dramatiq, Redis, 16 threads", _ONE, REDIS, ("dramatiq", *_REDIS), polls=True),
-    Entry("celery", "solo", "Celery, Redis, solo", _ALL, REDIS, ("celery", *_REDIS)),
-    Entry("celery", "prefork", "Celery, Redis, prefork", (DRAIN, PICK_UP), REDIS, ("celery", *_REDIS)),
-    Entry("celery", "late", "Celery, Redis, solo, acks_late", (KILL,), REDIS, ("celery", *_REDIS)),
+    Entry("celery", "solo", "Celery, Redis, solo", _ALL, REDIS, _CELERY),
+    Entry("celery", "prefork", "Celery, Redis, prefork", (DRAIN, PICK_UP), REDIS, _CELERY),
+    Entry("celery", "late", "Celery, Redis, solo, acks_late", (KILL,), REDIS, _CELERY),
     Entry("procrastinate", "", "Procrastinate", _LIVES, POSTGRES, ("procrastinate", *_POSTGRES)),
     Entry("rq", "simple", "RQ, Redis, simple", _ALL, REDIS, ("rq", *_REDIS)),
     Entry("rq", "fork", "RQ, Redis, a fork a job", (DRAIN, PICK_UP), REDIS, ("rq", *_REDIS)),
