@@ -91,7 +91,7 @@ _OLD_RECORDS: Final = "SELECT at, number FROM record WHERE kind = ? AND at < ? O
 
 def mark(connection: apsw.Connection) -> Mark:
     """Where the store stands."""
-    row = next(connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM meta"), None)
+    row = next(connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM mark"), None)
     if row is None:
         raise StoreDamaged("the database is damaged: the row that says where it stands is missing")
     return Mark(*row)

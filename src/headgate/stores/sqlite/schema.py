@@ -126,10 +126,23 @@ CREATE INDEX job_by_key ON job (tenant, key) WHERE key IS NOT NULL;
 CREATE INDEX history_by_end ON history (ended_at);
 """
 
+# Where the store stands goes with the entry of the journal, which is written anyway: the row of `meta` would be one more
+# page of each commit. It is written by commits that leave no entry, and by those that fill histories.
+_VERSION_3 = """
+ALTER TABLE journal ADD COLUMN seq INTEGER;
+ALTER TABLE journal ADD COLUMN tokens INTEGER;
+ALTER TABLE journal ADD COLUMN low_water INTEGER;
+CREATE VIEW mark AS SELECT m.epoch, coalesce(j.number, m.number) AS number, coalesce(j.seq, m.seq) AS seq,
+    coalesce(j.tokens, m.tokens) AS tokens, m.indexed, coalesce(j.low_water, m.low_water) AS low_water
+    FROM meta m LEFT JOIN (SELECT * FROM journal ORDER BY number DESC LIMIT 1) j ON j.number > m.number;
+"""
+
 _COLUMNS: Final = """SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-    WHERE m.type = 'table' ORDER BY m.rowid, c.cid"""
-STEPS: Final[tuple[str, ...]] = (_VERSION_1, _VERSION_2)
+    WHERE m.type IN ('table', 'view') ORDER BY m.rowid, c.cid"""
+STEPS: Final[tuple[str, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION: Final = len(STEPS)
+_MARKED: Final = 3
+"""The first version that has the view `mark`."""
 
 
 def version_of(connection: apsw.Connection) -> int:
@@ -156,6 +169,12 @@ def missing_from(connection: apsw.Connection) -> str | None:
     finally:
         pattern.close()
     return f"column {lost[0][1]} of table {lost[0][0]} is missing" if lost else None
+
+
+def show_mark(connection: apsw.Connection) -> None:
+    """Let this connection see where a file of an earlier version stands as it does in one of this version."""
+    if version_of(connection) < _MARKED:
+        connection.execute("CREATE TEMP VIEW IF NOT EXISTS mark AS SELECT * FROM meta")
 
 
 def migrate(connection: apsw.Connection, to: int = VERSION) -> None:

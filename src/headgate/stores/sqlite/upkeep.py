@@ -20,7 +20,7 @@ from headgate.stores.sqlite.connect import (
     refuse_orphaned_log,
 )
 from headgate.stores.sqlite.owner import OwnerLock
-from headgate.stores.sqlite.schema import missing_from, refuse_newer
+from headgate.stores.sqlite.schema import missing_from, refuse_newer, show_mark
 
 _SHRINK_PAGES = 500
 """Pages that one step gives back: each may cost the moving of another."""
@@ -36,15 +36,11 @@ _CONTRADICTIONS: Final = (
         "events of job {}, which does not exist",
     ),
     (
-        "SELECT seq FROM job WHERE seq < (SELECT low_water FROM meta) AND seq NOT IN (SELECT seq FROM history)",
+        "SELECT seq FROM job WHERE seq < (SELECT low_water FROM mark) AND seq NOT IN (SELECT seq FROM history)",
         "job {} is live and below the low-water mark",
     ),
-    ("SELECT max(seq) FROM job HAVING max(seq) > (SELECT seq FROM meta)", "job {} is above the last number given out"),
+    ("SELECT max(seq) FROM job HAVING max(seq) > (SELECT seq FROM mark)", "job {} is above the last number given out"),
     ("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta)", "the row that says where the store stands is missing"),
-    (
-        "SELECT max(number) FROM journal HAVING max(number) > (SELECT number FROM meta)",
-        "journal entry {} is above the last commit",
-    ),
 )
 
 
@@ -183,6 +179,7 @@ def _unreadable(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _contradictions(connection: apsw.Connection) -> Iterator[str]:
+    show_mark(connection)
     for statement, problem in _CONTRADICTIONS:
         for (number,) in connection.execute(f"{statement} LIMIT 100"):
             yield problem.format(number)

@@ -71,7 +71,8 @@ _drop_entries: Final = _Drop("journal", "number")
 _DROP_OF_JOB: Final = (_drop_events, _drop_leases, _drop_statuses, _Drop("history"), _Drop("job"))
 _DROP_RECORD: Final = "DELETE FROM record WHERE kind = ? AND at = ? AND number = ?"
 
-_PUT_JOURNAL: Final = "INSERT OR REPLACE INTO journal (number, epoch, at, events) VALUES (?, ?, ?, ?)"
+_PUT_ENTRY: Final = """INSERT OR REPLACE INTO journal (number, epoch, at, events, seq, tokens, low_water)
+    SELECT ?, ?, ?, ?, ?, ?, ? FROM meta WHERE epoch = ?"""
 _DROP_DOCUMENT: Final = "DELETE FROM document WHERE kind = ? AND id = ?"
 _MARK: Final = """UPDATE meta SET number = ?, seq = ?, tokens = ?, low_water = ?, indexed = coalesce(?, indexed)
     WHERE epoch = ?"""
@@ -108,11 +109,18 @@ def put(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
         _put_records(connection, batch.records)
     if batch.events:
         _put_events(connection, batch.events)
-    if batch.journal:
-        connection.execute(_PUT_JOURNAL, (batch.number, batch.epoch, batch.at, batch.journal))
     if batch.gone is not None:
         _drop(connection, batch.gone)
-    connection.execute(_MARK, (batch.number, batch.seq, batch.tokens, batch.low_water, batch.indexed, epoch))
+    return _put_mark(connection, batch, epoch)
+
+
+def _put_mark(connection: apsw.Connection, batch: Batch, epoch: int) -> bool:
+    """Where the store stands after the batch: in its entry of the journal, if it leaves one, otherwise by itself."""
+    stands = (batch.seq, batch.tokens, batch.low_water)
+    if batch.journal:
+        connection.execute(_PUT_ENTRY, (batch.number, batch.epoch, batch.at, batch.journal, *stands, epoch))
+    if batch.indexed is not None or not batch.journal:
+        connection.execute(_MARK, (batch.number, *stands, batch.indexed, epoch))
     return connection.changes() == 1
 
 
