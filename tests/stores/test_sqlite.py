@@ -57,7 +57,8 @@ def test_commits_are_durable_tables_are_strict_and_the_file_is_marked_as_ours(ho
     assert connection.pragma("wal_autocheckpoint") == connect.CHECKPOINT_PAGES
     assert connection.pragma("application_id") == schema.APPLICATION_ID
     assert connection.pragma("auto_vacuum") == 2
-    tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
+    ours = "type = 'table' AND name NOT LIKE 'sqlite_%'"
+    tables = connection.execute(f"SELECT name, strict FROM pragma_table_list WHERE {ours}").fetchall()
     assert len(tables) == 9
     assert all(strict for _, strict in tables)
 

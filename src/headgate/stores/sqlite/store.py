@@ -43,6 +43,7 @@ from headgate.stores.sqlite.connect import (
     transaction,
     tune_writer,
 )
+from headgate.stores.sqlite.log import LogRoom
 from headgate.stores.sqlite.owner import OwnerLock
 from headgate.stores.sqlite.schema import VERSION, migrate, refuse_newer, version_of
 from headgate.stores.sqlite.write import put
@@ -61,6 +62,7 @@ class SqliteStore:
         self._vfs = vfs
         self._lock = OwnerLock(self.path, server=server)
         self._connection: apsw.Connection | None = None
+        self._room: LogRoom | None = None
         self._readers: Readers | None = None
         self._epoch = 0
         self._fenced = False
@@ -114,6 +116,8 @@ class SqliteStore:
             if read.mark(connection) != mark:
                 raise StoreUnavailable(f"{self.path}: another process wrote to the database while it was being opened")
         self._epoch, self._broken = mark.epoch, None
+        if self._vfs is None:  # another file system than the machine's has a way of its own to its files
+            self._room = LogRoom(connection, self.path)
         if self._readers is None:
             self._readers = Readers(self.path, self._vfs)
         return built
@@ -148,6 +152,8 @@ class SqliteStore:
         try:
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
+                if self._room is not None:
+                    self._room.make()
             self._fenced = put(connection, batch, self._epoch)
         except Exception as error:  # noqa: BLE001 - whatever it was, half a batch must never be sealed
             self._give_up(connection, error)
@@ -174,6 +180,7 @@ class SqliteStore:
 
     def _let_go_of_writer(self) -> None:
         connection, self._connection = self._connection, None
+        self._room = None
         if connection is not None:
             roll_back(connection)
             disconnect(connection)
@@ -276,9 +283,12 @@ class SqliteStore:
         if connection.in_transaction:
             raise StoreError(f"{self.name}: a batch is open; seal it first")
         try:
-            return upkeep.shrink(connection, spare)
+            more = upkeep.shrink(connection, spare)
         except apsw.Error as error:
             self._give_up(connection, error)
+        if self._room is not None:
+            self._room.emptied()
+        return more
 
     def backup(self, target: str) -> None:
         with self._reading().borrow() as connection:
