@@ -1,8 +1,9 @@
 """Room in the log, made ahead of the commits that fill it.
 
-A sync that makes the log longer also has to write down its new length, which takes as long again as the rest of a small
-commit. A log that has once been full is written over and stays as long as it is; until then zeros are put behind its end
-a piece at a time. Whoever reads the log stops at the first frame that is not of it, so zeros are as good as nothing.
+A sync that makes the log longer also has to write down its new length, which takes as long again as the rest of a
+small commit. A log that has once been full is written over and stays as long as it is; until then zeros are put behind
+its end a piece at a time. Whoever reads the log stops at the first frame that is not of it, so zeros are as good as
+nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LogRoom:
         wanted = self._held + self._written() + _AHEAD * self._frame
         if wanted > self._length:
             try:
-                self._length = _grown(self._path, wanted)
+                self._length = _grown(self._path, wanted, self._most)
             except OSError:  # no room on the disk, perhaps: what a commit needs it asks for itself
                 self._length = self._most
 
@@ -55,11 +56,13 @@ class LogRoom:
         return pages * self._frame
 
 
-def _grown(path: Path, wanted: int) -> int:
+def _grown(path: Path, wanted: int, most: int) -> int:
     """Put zeros behind the end of a file unless it is long enough by itself; returns its length."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         length = os.fstat(descriptor).st_size
-        return length + os.pwrite(descriptor, bytes(_PIECE), length) if length < wanted else length
+        if length < wanted:
+            length += os.pwrite(descriptor, bytes(min(_PIECE, max(0, most - length))), length)
+        return length
     finally:
         os.close(descriptor)

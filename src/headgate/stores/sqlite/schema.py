@@ -126,8 +126,8 @@ CREATE INDEX job_by_key ON job (tenant, key) WHERE key IS NOT NULL;
 CREATE INDEX history_by_end ON history (ended_at);
 """
 
-# Where the store stands goes with the entry of the journal, which is written anyway: the row of `meta` would be one more
-# page of each commit. It is written by commits that leave no entry, and by those that fill histories.
+# Where the store stands goes with the entry of the journal, which is written anyway: the row of `meta` would be one
+# more page of each commit. It is written by commits that leave no entry, and by those that fill histories.
 _VERSION_3 = """
 ALTER TABLE journal ADD COLUMN seq INTEGER;
 ALTER TABLE journal ADD COLUMN tokens INTEGER;
