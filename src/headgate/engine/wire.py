@@ -109,42 +109,49 @@ def rebuild(failed: Failed) -> HeadgateError:
     return error
 
 
+def framed(frame: bytes) -> bytes:
+    """A frame as it travels."""
+    return _LENGTH.pack(len(frame)) + frame
+
+
 class Channel:
-    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy."""
+    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy.
+
+    On a connection that does not wait, `BlockingIOError` says that a frame is not there yet; what has come is kept.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self._ahead = b""
+        self._ahead: bytes | bytearray = b""
         """What came behind the last frame."""
 
     def send(self, frame: bytes) -> None:
         """Send one frame."""
-        self.connection.sendall(_LENGTH.pack(len(frame)) + frame)
+        self.connection.sendall(framed(frame))
 
     def receive(self) -> memoryview | None:
         """Receive one frame; none at the end."""
-        data = self._ahead or self.connection.recv(_PIECE)
-        while len(data) < _LENGTH.size:
-            part = self.connection.recv(_PIECE)
+        while len(self._ahead) < (end := self._end()):
+            part = self.connection.recv(max(_PIECE, min(end - len(self._ahead), 1 << 20)))
             if not part:
                 return None
-            data += part
-        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        if end > LARGEST:
-            raise ConnectionError(f"a frame of {end} bytes is too large")
-        if len(data) < end:
-            whole = self._rest(data, end)
-            if whole is None:
-                return None
-            data = whole
-        self._ahead = data[end:]
+            self._add(part)
+        data, self._ahead = self._ahead, bytes(self._ahead[end:])
         return memoryview(data)[_LENGTH.size : end]
 
-    def _rest(self, begun: bytes, end: int) -> bytes | None:
-        parts = bytearray(begun)
-        while len(parts) < end:
-            part = self.connection.recv(min(end - len(parts), 1 << 20))
-            if not part:
-                return None
-            parts += part
-        return bytes(parts)
+    def _end(self) -> int:
+        """Where the frame ends, as far as is known."""
+        if len(self._ahead) < _LENGTH.size:
+            return _LENGTH.size
+        end = _LENGTH.size + int(_LENGTH.unpack_from(self._ahead)[0])
+        if end > LARGEST:
+            raise ConnectionError(f"a frame of {end} bytes is too large")
+        return end
+
+    def _add(self, part: bytes) -> None:
+        if not self._ahead:
+            self._ahead = part
+        elif isinstance(self._ahead, bytearray):
+            self._ahead += part
+        else:
+            self._ahead = bytearray(self._ahead + part)
