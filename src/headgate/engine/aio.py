@@ -122,7 +122,7 @@ class AsyncEngine:
         await self._durable(bundle)
         return bundle.replies()
 
-    async def _durable(self, ticket: Pending[Any]) -> None:
+    def _durable(self, ticket: Pending[Any]) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
 
         def settled() -> None:
@@ -132,7 +132,7 @@ class AsyncEngine:
         ticket.on_settled = settled
         self._queue.append(ticket)
         self._schedule()
-        await future
+        return future
 
     def read(self, question: Callable[[State], R]) -> R:
         """Ask the state something."""

@@ -12,14 +12,27 @@ from headgate.core import events as e
 from headgate.engine.rows import JOB_FIELD
 from headgate.ports import EventRow, JournalRow
 
-encode = msgspec.msgpack.Encoder().encode
-_entries = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 PLACES = 20
 """Bits for the place of an event inside its commit; a commit holds at most a million events."""
-_KINDS: dict[type[e.Event], tuple[str, str]] = {
-    kind: (field, str(kind.__struct_config__.tag)) for kind, field in JOB_FIELD.items()
+
+
+class _Event(msgspec.Struct, gc=False, array_like=True):
+    """The beginning of an event, as far as all of them are alike."""
+
+    name: str
+    at: int
+    second: Any = None
+    third: Any = None
+
+
+_events = msgspec.msgpack.Decoder(list[_Event]).decode
+_entries = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_SUBMITTED = str(e.JobSubmitted.__struct_config__.tag)
+_KINDS: dict[str, str] = {
+    str(kind.__struct_config__.tag): _Event.__struct_fields__[kind.__struct_fields__.index(field) + 1]
+    for kind, field in JOB_FIELD.items()
 }
-"""By type of event: the field that names its job, and what history calls it."""
+"""By what history calls an event: which of its fields names the job."""
 _NONE: Mapping[str, int] = {}
 MOST_HELD = 40_000
 """Events that wait in memory at most; what is beyond them is read from the journal again when its turn comes."""
@@ -92,22 +105,21 @@ class HistoryIndex:
         while self._waiting and len(rows) < most:
             covered, _, journal, events, seqs = self._waiting.popleft()
             self._held -= events
-            self._add_rows(rows, covered, e.decode(journal), seqs)
+            self._add_rows(rows, covered, journal, seqs)
         return rows, covered
 
-    def _add_rows(self, rows: list[EventRow], number: int, events: list[Any], seqs: Mapping[str, int]) -> None:
+    def _add_rows(self, rows: list[EventRow], number: int, journal: bytes, seqs: Mapping[str, int]) -> None:
+        """An event is as long as the journal has it: it is not taken apart to be put together again."""
         place = number << PLACES
-        for event in events:
-            kind = _KINDS.get(type(event))
-            if kind is not None:
-                field, name = kind
-                job_id = getattr(event, field)
-                seq = seqs.get(job_id) or self._seq(event, job_id)
+        for event, body in zip(_events(journal), _entries(journal), strict=True):
+            field = _KINDS.get(event.name)
+            if field is not None:
+                seq = event.third if event.name == _SUBMITTED else self._seq(getattr(event, field), seqs)
                 if seq is not None:
-                    rows.append(EventRow(seq, place, event.at, name, encode(event)))
+                    rows.append(EventRow(seq, place, event.at, event.name, bytes(body)))
             place += 1
 
-    def _seq(self, event: Any, job_id: str) -> int | None:
-        if type(event) is e.JobSubmitted:
-            return event.seq
-        return self._seq_of(job_id)
+    def _seq(self, job_id: Any, seqs: Mapping[str, int]) -> int | None:
+        if type(job_id) is not str:
+            raise msgspec.ValidationError(f"{job_id!r} is no name of a job")
+        return seqs.get(job_id) or self._seq_of(job_id)

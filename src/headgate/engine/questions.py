@@ -21,8 +21,8 @@ from headgate.core.predict import Accuracy
 from headgate.core.settings import Settings
 from headgate.core.state import State
 from headgate.core.states import TERMINAL, JobState
-from headgate.engine.index import PLACES, encode
-from headgate.engine.rows import JOB_FIELD
+from headgate.engine.index import PLACES
+from headgate.engine.rows import JOB_FIELD, encode
 from headgate.engine.soundness import reading
 from headgate.ports import JobQuery, JobView, RecordRow, Store, StoreDamaged
 

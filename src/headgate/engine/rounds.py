@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 from headgate.core import commands as c
@@ -100,6 +101,11 @@ def callers_of(tickets: Iterable[Pending[Any]]) -> set[Hashable]:
     return {ticket.caller for ticket in tickets if isinstance(ticket, Bundle) and ticket.caller is not None}
 
 
+def _tell(tickets: Iterable[Ticket[Any]], failure: Exception | None) -> None:
+    for ticket in tickets:
+        ticket.done(failure)
+
+
 class Rounds:
     """Drives a writer."""
 
@@ -136,11 +142,31 @@ class Rounds:
 
     def carry_out(self, tickets: Sequence[Pending[Any]], now: int) -> None:
         """Carry out commands. A caller's error is the caller's alone."""
-        for ticket in tickets:
-            try:
-                ticket.carry_out(self.writer, now)
-            except Exception as error:  # noqa: BLE001 - handed to the caller
-                self._refuse(ticket, error)
+        for kind, run in groupby(tickets, type):
+            if kind is Ticket:
+                self._carry_out_together(list(run), now)  # type: ignore[arg-type]  # they are tickets
+                continue
+            for ticket in run:
+                try:
+                    ticket.carry_out(self.writer, now)
+                except Exception as error:  # noqa: BLE001 - handed to the caller
+                    self._refuse(ticket, error)
+
+    def _carry_out_together(self, tickets: list[Ticket[Any]], now: int) -> None:
+        """Single commands of many callers: what is done once for all of them costs each less."""
+        try:
+            replies = self.writer.take_all([ticket.command for ticket in tickets], now)
+        except Exception as error:  # noqa: BLE001 - handed to the callers
+            replies = [error] * len(tickets)
+        served: list[Ticket[Any]] = []
+        for ticket, reply in zip(tickets, replies, strict=True):
+            if isinstance(reply, Exception):
+                self._refuse(ticket, reply)
+            else:
+                ticket.reply = reply
+                served.append(ticket)
+        if served:
+            self.writer.when_durable(lambda failure: _tell(served, failure))
 
     def _refuse(self, ticket: Pending[Any], refusal: Exception) -> None:
         """What it rests on may not be on the disk yet: "there is a job X already" must not be said too early."""

@@ -9,11 +9,14 @@ import msgspec
 from headgate.core import events as e
 from headgate.core.cluster import Worker, WorkerSpec, WorkerStatus
 from headgate.core.job import JobKind
+from headgate.core.lease import Lease
 from headgate.core.state import Job, State
 from headgate.core.states import TERMINAL
 from headgate.ports import Batch, DocumentRow, EndRow, JobRow, LeaseRow, RecordRow, StatusRow
 
 encode = msgspec.msgpack.Encoder().encode
+_new_row = tuple.__new__
+"""What the constructor of a named tuple comes to, without a call in Python."""
 
 _ALTERING = frozenset(
     {e.JobPatched, e.JobAged, e.JobUnblocked, e.AttemptFailed, e.LeaseExpired, e.LeaseReleased, e.DependencyEnded}
@@ -67,6 +70,9 @@ class LowWater:
     def ended(self, seq: int) -> None:
         """A job ended."""
         place = seq - self.mark
+        if place == 0 and not self._ended:  # the oldest of those that have not, and nothing is known of later ones
+            self.mark += 1
+            return
         if place >= len(self._ended):
             self._ended.extend(bytes(place + 1 - len(self._ended)))
         self._ended[place] = 1
@@ -105,20 +111,23 @@ class Changes:
 
     def note(self, events: list[e.Event], state: State) -> None:
         """Take in events that have just been applied."""
+        noted, touched = self.events, self._touched
+        event: Any
         for event in events:
             kind = type(event)
             if kind is e.JobSubmitted:
-                self.events.append(event)
-                self._new.append(event)  # type: ignore[arg-type]  # it is one
-                continue
-            if kind in e.TRANSIENT:
-                continue
-            self.events.append(event)
-            field = JOB_FIELD.get(kind)
-            if field is not None:
-                self._note_job(event, kind, getattr(event, field), state)
-            else:
-                self._note_document(event, kind)
+                noted.append(event)
+                self._new.append(event)
+            elif kind is e.LeaseGranted or kind is e.JobStarted:  # most of the others, and the simplest
+                noted.append(event)
+                touched[event.job_id] = None
+            elif kind not in e.TRANSIENT:
+                noted.append(event)
+                field = JOB_FIELD.get(kind)
+                if field is not None:
+                    self._note_job(event, kind, getattr(event, field), state)
+                else:
+                    self._note_document(event, kind)
 
     def _note_job(self, event: Any, kind: type[e.Event], job_id: str, state: State) -> None:
         self._touched[job_id] = None
@@ -129,10 +138,10 @@ class Changes:
                 self._ended_waiting.add(job_id)
         if kind is e.JobCompleted:
             self._results[job_id] = event.result
-        elif kind is not e.LeaseGranted and kind is not e.JobStarted:
-            failure = _failure(event)
-            if failure is not None:
-                self._failures[job_id] = failure
+            return
+        failure = _failure(event)
+        if failure is not None:
+            self._failures[job_id] = failure
         if kind in _ALTERING:
             self._altered.add(job_id)
 
@@ -150,67 +159,63 @@ class Changes:
     def take(self, state: State, number: int, at: int) -> Batch:
         """The rows of the next commit; collecting starts anew."""
         batch = Batch(number, state.epoch, at, state.seq, state.tokens, self.low_water.mark)
-        batch.journal = e.journal(self.events) if self.events else b""
-        batch.jobs = job_rows(self._new)
-        seqs: dict[str, int] = {}
-        for job_id in self._touched:
-            job = self._ended.get(job_id) or state.jobs[job_id]
-            seqs[job_id] = job.seq
-            self._project(job, batch, at)
-        self.seqs = seqs
-        batch.documents = [DocumentRow(kind, id_, _document(state, kind, id_)) for kind, id_ in self._documents]
+        if self.events:
+            batch.journal = e.journal(self.events)
+        if self._new:
+            batch.jobs = job_rows(self._new)
+        self.seqs = self._project(state, batch, at) if self._touched else {}
+        if self._documents:
+            batch.documents = [DocumentRow(kind, id_, _document(state, kind, id_)) for kind, id_ in self._documents]
         batch.records = self.records
         batch.low_water = self.low_water.mark
         self._clear()
         return batch
 
-    def _project(self, job: Job, batch: Batch, at: int) -> None:
-        if job.state in TERMINAL:
-            batch.ends.append(self._end_row(job, at))
-            self._drop_rows(job.seq, batch)
-            self.low_water.ended(job.seq)
-            return
-        if job.id in self._altered:
-            batch.statuses.append(status_row(job))
-            self.status_rows.add(job.seq)
-        if job.lease is not None:
-            batch.leases.append(lease_row(job))
-            self.lease_rows.add(job.seq)
-        elif job.seq in self.lease_rows:
-            self.lease_rows.remove(job.seq)
-            batch.leases_gone.append(job.seq)
+    def _project(self, state: State, batch: Batch, at: int) -> dict[str, int]:
+        """The rows of jobs that were there before, as they stand now; returns their submission numbers."""
+        jobs, ended, held, altered = state.jobs, self._ended, self.lease_rows, self._altered
+        seqs: dict[str, int] = {}
+        for job_id in self._touched:
+            job = ended.get(job_id)
+            if job is not None:
+                seqs[job_id] = job.seq
+                self._project_end(job, batch, at)
+                continue
+            job = jobs[job_id]
+            seq = seqs[job_id] = job.seq
+            if job_id in altered:
+                batch.statuses.append(status_row(job))
+                self.status_rows.add(seq)
+            if job.lease is not None:
+                batch.leases.append(lease_row(seq, job.lease))
+                held.add(seq)
+            elif seq in held:
+                held.remove(seq)
+                batch.leases_gone.append(seq)
+        return seqs
 
-    def _drop_rows(self, seq: int, batch: Batch) -> None:
+    def _project_end(self, job: Job, batch: Batch, at: int) -> None:
+        seq = job.seq
+        batch.ends.append(self._end_row(job, at))
         if seq in self.lease_rows:
             self.lease_rows.remove(seq)
             batch.leases_gone.append(seq)
         if seq in self.status_rows:
             self.status_rows.remove(seq)
             batch.statuses_gone.append(seq)
+        self.low_water.ended(seq)
 
     def _end_row(self, job: Job, at: int) -> EndRow:
-        failure = self._failures.get(job.id)
-        settled = job.settled
-        error = encode(failure) if failure is not None and job.id not in self._results else None
-        result = self._results.get(job.id)
-        # A job that ended while it waited ended on no worker; what its last lease said still tells a repeat.
-        held = settled is not None and job.id not in self._ended_waiting
+        failure, result, settled = self._failures.get(job.id), self._results.get(job.id), job.settled
+        error = encode(failure) if failure is not None and result is None else None
+        state = job.state._value_
         if settled is None:
-            return EndRow(job.seq, job.state.value, at, job.attempt, None, None, None, None, None, None, error, result)
-        return EndRow(
-            job.seq,
-            job.state.value,
-            at,
-            job.attempt,
-            settled.started_at if held else None,
-            settled.worker_id if held else None,
-            settled.lease_id,
-            settled.token,
-            settled.verb,
-            settled.digest,
-            error,
-            result,
-        )
+            return EndRow(job.seq, state, at, job.attempt, None, None, None, None, None, None, error, result)
+        # A job that ended while it waited ended on no worker; what its last lease said still tells a repeat.
+        held = job.id not in self._ended_waiting
+        started_at, worker_id = (settled.started_at, settled.worker_id) if held else (None, None)
+        said = (settled.lease_id, settled.token, settled.verb, settled.digest)
+        return _new_row(EndRow, (job.seq, state, at, job.attempt, started_at, worker_id, *said, error, result))
 
 
 def _failure(event: e.Event) -> e.Failure | None:
@@ -231,7 +236,6 @@ def _failure(event: e.Event) -> e.Failure | None:
 def job_rows(events: list[e.JobSubmitted]) -> list[JobRow]:
     """Jobs as submitted. Jobs of one kind come together: it is encoded once, and put into each specification."""
     rows: list[JobRow] = []
-    new = tuple.__new__  # what the constructor of a named tuple comes to
     of: JobKind | None = None
     tenant = type_ = priority = ""
     job_class, encoded_kind = 0, msgspec.Raw()
@@ -260,7 +264,7 @@ def job_rows(events: list[e.JobSubmitted]) -> list[JobRow]:
         first = event.state._value_  # `value` is a descriptor in Python, and costs as much as the rest of the row
         again = event.retry_of
         row = (event.seq, event.id, event.at, first, tenant, type_, name, priority, job_class, key, again, body)
-        rows.append(new(JobRow, row))
+        rows.append(_new_row(JobRow, row))
     return rows
 
 
@@ -282,23 +286,23 @@ def status_row(job: Job) -> StatusRow:
     )
 
 
-def lease_row(job: Job) -> LeaseRow:
-    """A job's live lease."""
-    lease = job.lease
-    if lease is None:
-        raise ValueError(f"job {job.id} holds no lease")
-    return LeaseRow(
-        job.seq,
-        lease.id,
-        lease.token,
-        lease.worker_id,
-        lease.pool_id,
-        lease.granted_at,
-        lease.started_at,
-        lease.ttl,
-        lease.attempt,
-        lease.fence_at,
-        lease.for_job,
+def lease_row(seq: int, lease: Lease) -> LeaseRow:
+    """The live lease of a job with that submission number."""
+    return _new_row(
+        LeaseRow,
+        (
+            seq,
+            lease.id,
+            lease.token,
+            lease.worker_id,
+            lease.pool_id,
+            lease.granted_at,
+            lease.started_at,
+            lease.ttl,
+            lease.attempt,
+            lease.fence_at,
+            lease.for_job,
+        ),
     )
 
 

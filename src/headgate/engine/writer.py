@@ -36,6 +36,7 @@ Done = Callable[[Exception | None], None]
 
 _WORDS = frozenset({c.Start, c.Heartbeat, c.Heartbeats, c.Progress, c.Complete, c.Fail, c.Release, c.WorkerBeat})
 """Commands that ask nothing of the store and leave nothing for a log: many of them are as good as one."""
+_PLAIN = _WORDS | {c.Submit}
 _WAKING = frozenset({e.JobSubmitted, e.JobUnblocked, e.JobDue, e.JobPatched, e.JobAged})
 MOST_PER_CYCLE = 10_000
 KEEP_LOAD = 10_000
@@ -162,15 +163,31 @@ class Writer:
 
     def accept_all(self, commands: Sequence[c.Command[Any]], now: int, done: Done) -> list[Any]:
         """Carry out several commands in order, each for itself: a refusal stands in the place of the reply."""
-        self._turn_to(now)
-        if _WORDS.issuperset([type(command) for command in commands]):
-            outcome = decide_all(self.state, commands, now, self._chance.uniform)
-            self._took(outcome.events, now)
-            replies = outcome.reply
-        else:
-            replies = [self._try(command, now) for command in commands]
+        replies = self.take_all(commands, now)
         self.when_durable(done)
         return replies
+
+    def take_all(self, commands: Sequence[c.Command[Any]], now: int) -> list[Any]:
+        """The same without waiting: whoever is told of it asks `when_durable` first."""
+        self._turn_to(now)
+        together = self._together(commands)
+        if together is None:
+            return [self._try(command, now) for command in commands]
+        outcome = decide_all(self.state, together, now, self._chance.uniform)
+        self._took(outcome.events, now)
+        return outcome.reply
+
+    def _together(self, commands: Sequence[c.Command[Any]]) -> Sequence[c.Command[Any]] | None:
+        """The commands as they can be carried out in one go; none if each has to be by itself."""
+        kinds = {type(command) for command in commands}
+        if kinds <= _WORDS:
+            return commands
+        if not kinds <= _PLAIN:
+            return None
+        try:
+            return [self._look_back(command) if type(command) is c.Submit else command for command in commands]
+        except Exception:  # noqa: BLE001 - it is met again, and told to its caller, when its turn comes
+            return None
 
     def _turn_to(self, now: int) -> None:
         if self.stopped is not None:
