@@ -22,6 +22,8 @@ from headgate.engine import index
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import FAILPOINTS, from_text
 from headgate.engine.questions import EventEntry, Explain, FindEvents, GetHistory, GetJob, GetStatus, answer
+from headgate.engine.rounds import Rounds, Ticket
+from headgate.engine.rows import JOB_FIELD
 from headgate.engine.writer import Writer
 from headgate.ports import CommitFailed
 from headgate.stores.memory import MemoryDisk
@@ -143,6 +145,67 @@ def test_after_a_failed_commit_the_state_is_rebuilt_from_the_disk(
     writer.flush()
     assert caller.told[-1] is None
     verify(writer.state)
+
+
+def test_single_commands_of_one_round_are_carried_out_in_order_and_each_has_its_own_outcome(
+    writer: Writer, caller: Caller, clock: ManualClock
+) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.run(c.Submit((c.NewJob("first", job("first")),)))
+    (lease,) = writer.state.leases.values()
+    tickets = [
+        Ticket(c.Start(lease.id, lease.token)),
+        Ticket(c.Submit((c.NewJob("second", job("second", idempotency_key="k")),))),
+        Ticket(c.Submit((c.NewJob("second", job("again")),))),
+        Ticket(c.Submit((c.NewJob("third", job("second", idempotency_key="k")),))),
+        Ticket(c.Submit((c.NewJob("fourth", job("fourth", dependencies=["second"])),))),
+        Ticket(c.Submit((c.NewJob("fifth", job("fifth", dependencies=["nowhere"])),))),
+        Ticket(c.Complete("no lease", 1)),
+        Ticket(c.Complete(lease.id, lease.token, b"1")),
+    ]
+    commits = store_of(writer).seals
+    Rounds(writer).accept(tickets, clock.now())
+    assert not any(ticket.settled for ticket in tickets)
+    writer.flush()
+    assert all(ticket.settled for ticket in tickets)
+    assert store_of(writer).seals == commits + 1
+    outcomes = [type(ticket.error or ticket.reply) for ticket in tickets]
+    assert outcomes[2] is DuplicateJob
+    assert outcomes[5:7] == [UnknownDependency, StaleLease]
+    assert tickets[3].reply == c.Submitted(("second",), (False,))
+    assert writer.state.jobs["first"].state is JobState.COMPLETED
+    assert writer.state.jobs["fourth"].state is JobState.BLOCKED
+    verify(writer.state)
+
+
+def test_one_of_many_that_the_store_refuses_is_refused_alone(make_writer: MakeWriter, clock: ManualClock) -> None:
+    writer = make_writer(msgspec.structs.replace(OPEN, retain_finished=0))
+    caller = Caller(writer, clock)
+    caller.run(c.Submit((c.NewJob("a", job("a")),)))
+    caller.run(c.Cancel("a"))
+    pass_time(writer, clock, 2_000)
+    writer.flush()
+    assert "a" not in writer.state.jobs
+    tickets = [Ticket(c.Submit((c.NewJob(name, job(name)),))) for name in ("a", "b")]
+    Rounds(writer).accept(tickets, clock.now())
+    writer.flush()
+    assert isinstance(tickets[0].error, DuplicateJob)
+    assert tickets[1].reply == c.Submitted(("b",), (True,))
+
+
+def test_a_history_has_events_as_the_journal_has_them(writer: Writer, caller: Caller) -> None:
+    caller.run(c.RegisterWorker(worker("w")))
+    caller.submit("a")
+    caller.run(c.SetTenant(TenantSpec("t")))
+    (lease,) = writer.state.leases.values()
+    caller.run(c.Start(lease.id, lease.token))
+    caller.run(c.Complete(lease.id, lease.token, b"1"))
+    writer.index()
+    told = [(row.type, row.body) for row in writer.store.events_of("a")]
+    journaled = [event for row in writer.store.journal() for event in e.decode(row.events)]
+    ours = [event for event in journaled if type(event) in JOB_FIELD]
+    assert told == [(event.__struct_config__.tag, msgspec.msgpack.encode(event)) for event in ours]
+    assert len(told) == 4
 
 
 def test_a_repeat_waits_for_the_commit_that_its_answer_rests_on(writer: Writer, caller: Caller) -> None:
