@@ -23,6 +23,8 @@ from headgate.ports import EndedJob
 EVERY = 1_000
 """Milliseconds between two rounds of statements."""
 AT_ONCE = 2
+LEARN_EVERY = 100
+"""Milliseconds that run times wait to be learned: those of one type that are equal are then learned at once."""
 _CANDIDATES = 64
 _WARM = 2_000
 _NEVER_STARTS = (e.JobCancelled, e.DependencyFailed, e.DeadlineMissed)
@@ -37,6 +39,8 @@ class Forecast:
         self._writer = writer
         self._candidates: deque[str] = deque(maxlen=_CANDIDATES)
         self._next_round = 0
+        self._ran: dict[tuple[str, int], int] = {}
+        self._next_lesson = 0
         writer.observers.append(self.observe)
 
     def warm(self, ends: Iterable[EndedJob]) -> None:
@@ -64,8 +68,7 @@ class Forecast:
 
     def _learn(self, events: list[e.Event], state: State) -> None:
         """They come by the thousand, and jobs of one type that ran equally long are learned from at once."""
-        wait, predictor = self._candidates.append, self.predictor
-        ran: dict[tuple[str, int], int] = {}
+        wait, predictor, ran = self._candidates.append, self.predictor, self._ran
         for event in events:
             if type(event) is e.JobSubmitted:
                 wait(event.id)
@@ -78,5 +81,8 @@ class Forecast:
                     ran[run] = ran.get(run, 0) + 1
             elif isinstance(event, _NEVER_STARTS):
                 predictor.forget(event.id)
-        for (job_type, milliseconds), jobs in ran.items():
-            predictor.ran(job_type, milliseconds, jobs)
+        if ran and state.now >= self._next_lesson:
+            self._next_lesson = state.now + LEARN_EVERY
+            self._ran = {}
+            for (job_type, milliseconds), jobs in ran.items():
+                predictor.ran(job_type, milliseconds, jobs)
