@@ -1,4 +1,7 @@
-"""Frames of the local socket: length, then msgpack. Commands and questions are tagged; answers are typed by them."""
+"""Frames of the local socket: length, then msgpack. Commands and questions are tagged; answers are typed by them.
+
+The first byte of an answer says whether it is a reply or an error.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from headgate.ports import Compacted
 LARGEST = 256 << 20
 _LENGTH = struct.Struct(">I")
 _PIECE = 1 << 16
+_GOOD, _BAD = b"\x00", b"\x01"
 
 
 class WaitEnd(q.Question[bool], frozen=True, tag=True):
@@ -43,13 +47,6 @@ class Failed(msgspec.Struct, frozen=True):
     details: dict[str, Any]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An answer, or the error instead."""
-
-    reply: msgspec.Raw = msgspec.Raw(b"\xc0")
-    failed: Failed | None = None
-
-
 def _reply_type(request: type) -> Any:
     return get_args(request.__orig_bases__[0])[0]  # type: ignore[attr-defined]  # every request is generic
 
@@ -59,7 +56,7 @@ REQUESTS: dict[type, Any] = {
 }
 _REQUEST: Any = reduce(or_, REQUESTS)
 _requests = msgspec.msgpack.Decoder(_REQUEST)
-_answers = msgspec.msgpack.Decoder(Answer)
+_failed = msgspec.msgpack.Decoder(Failed)
 _replies = {kind: msgspec.msgpack.Decoder(reply) for kind, reply in REQUESTS.items()}
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 
@@ -83,22 +80,21 @@ def decode_request(frame: bytes | memoryview) -> c.Command[Any] | q.Question[Any
 
 def encode_reply(reply: object) -> bytes:
     """A good answer as bytes."""
-    return _encode(Answer(msgspec.Raw(_encode(reply))))
+    return _GOOD + _encode(reply)
 
 
 def encode_error(error: Exception) -> bytes:
     """An error as bytes; one that is not ours is said to be internal."""
     if isinstance(error, HeadgateError):
-        return _encode(Answer(failed=Failed(error.code, str(error), error.details)))
-    return _encode(Answer(failed=Failed("error", f"{type(error).__name__}: {error}", {})))
+        return _BAD + _encode(Failed(error.code, str(error), error.details))
+    return _BAD + _encode(Failed("error", f"{type(error).__name__}: {error}", {}))
 
 
 def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes | memoryview) -> Any:
     """The reply of the request's type, or the error raised."""
-    answer = _answers.decode(frame)
-    if answer.failed is not None:
-        raise rebuild(answer.failed)
-    return _replies[type(request)].decode(answer.reply)
+    if frame[0] != _GOOD[0]:
+        raise rebuild(_failed.decode(frame[1:]))
+    return _replies[type(request)].decode(frame[1:])
 
 
 def rebuild(failed: Failed) -> HeadgateError:
