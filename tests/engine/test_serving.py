@@ -162,10 +162,15 @@ def test_a_caller_that_does_not_read_its_answer_holds_up_nobody(office: Office) 
     assert len(grant.payload) == 1_000_002
 
 
-def test_who_asks_again_before_the_answer_is_hung_up_on(office: Office) -> None:
+@pytest.mark.parametrize("together", [True, False])
+def test_who_asks_again_before_the_answer_is_hung_up_on(office: Office, *, together: bool) -> None:
     office.engine.do(c.RegisterWorker(worker("w")))
-    channel, _ = listen(office)
-    channel.send(wire.encode_request(GetStatus()))
+    channel, again = office.connect(), wire.framed(wire.encode_request(GetStatus()))
+    asked = wire.framed(wire.encode_request(Work("w", within=WITHIN)))
+    channel.connection.sendall(asked + (again if together else b""))
+    if not together:
+        assert office.waiting() == 1
+        channel.connection.sendall(again)
     assert channel.receive() is None
     assert office.waiting() == 0
 
@@ -235,7 +240,12 @@ def test_only_those_who_have_an_answer_are_woken(make_writer: MakeWriter) -> Non
         engine.do_all([c.RegisterWorker(worker("w", slots=2)), submit("a"), submit("b")])
         leases = {lease.job_id: lease for lease in engine.ask(GetLeases())}
         ended: list[str] = []
-        threads = [threading.Thread(target=lambda n=n: engine.wait_end(n, WITHIN) and ended.append(n)) for n in "ab"]
+
+        def wait(name: str) -> None:
+            engine.wait_end(name, WITHIN)
+            ended.append(name)
+
+        threads = [threading.Thread(target=wait, args=(name,)) for name in "ab"]
         for thread in threads:
             thread.start()
         engine.wait_for(lambda _: len(engine._vigils) >= 2, WITHIN)
