@@ -178,7 +178,7 @@ def forget_attempts_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 def leave_out_the_row_of_a_started_lease(patch: pytest.MonkeyPatch) -> None:
     honest = rows.lease_row
-    patch.setattr(rows, "lease_row", lambda job: honest(job)._replace(started_at=None))
+    patch.setattr(rows, "lease_row", lambda seq, lease: honest(seq, lease)._replace(started_at=None))
 
 
 def journal_no_cancellations(patch: pytest.MonkeyPatch) -> None:

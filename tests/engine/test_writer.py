@@ -153,7 +153,7 @@ def test_single_commands_of_one_round_are_carried_out_in_order_and_each_has_its_
     caller.run(c.RegisterWorker(worker("w")))
     caller.run(c.Submit((c.NewJob("first", job("first")),)))
     (lease,) = writer.state.leases.values()
-    tickets = [
+    tickets: list[Ticket[Any]] = [
         Ticket(c.Start(lease.id, lease.token)),
         Ticket(c.Submit((c.NewJob("second", job("second", idempotency_key="k")),))),
         Ticket(c.Submit((c.NewJob("second", job("again")),))),
