@@ -54,7 +54,7 @@ def test_the_same_holds_for_thousands_of_longer_runs(first: int) -> None:
 
 def test_every_kind_of_fault_and_outcome_comes_up() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(1, 61):
+    for seed in range(1, 101):
         seen.update(simulate(seed, STEPS).seen)
     faults = {
         *(f"died at {name}" for name in FAILPOINTS),

@@ -101,11 +101,6 @@ def callers_of(tickets: Iterable[Pending[Any]]) -> set[Hashable]:
     return {ticket.caller for ticket in tickets if isinstance(ticket, Bundle) and ticket.caller is not None}
 
 
-def _tell(tickets: Iterable[Ticket[Any]], failure: Exception | None) -> None:
-    for ticket in tickets:
-        ticket.done(failure)
-
-
 class Rounds:
     """Drives a writer."""
 
@@ -158,15 +153,12 @@ class Rounds:
             replies = self.writer.take_all([ticket.command for ticket in tickets], now)
         except Exception as error:  # noqa: BLE001 - handed to the callers
             replies = [error] * len(tickets)
-        served: list[Ticket[Any]] = []
         for ticket, reply in zip(tickets, replies, strict=True):
             if isinstance(reply, Exception):
                 self._refuse(ticket, reply)
             else:
                 ticket.reply = reply
-                served.append(ticket)
-        if served:
-            self.writer.when_durable(lambda failure: _tell(served, failure))
+                self.writer.when_durable(ticket.done)
 
     def _refuse(self, ticket: Pending[Any], refusal: Exception) -> None:
         """What it rests on may not be on the disk yet: "there is a job X already" must not be said too early."""
