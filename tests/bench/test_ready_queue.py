@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from headgate.core import JobSpec, Settings, State, decide, ordering, verify
 from headgate.core import commands as c
+from headgate.core.bucket import Shape
 from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.job import EXTERNAL, JobKind
 from headgate.core.ordering import FirstFit
-from headgate.core.ready import ReadyQueue, Shape
+from headgate.core.ready import ReadyQueue
 
 
 def state_with_a_worker(slots: int = 1) -> State:

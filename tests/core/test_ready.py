@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from headgate.core.bucket import Bucket
 from headgate.core.commands import Tick, WorkerBeat
 from headgate.core.events import JobAged
-from headgate.core.ready import Bucket
 from headgate.core.states import JobState
 from headgate.testing import Harness, job, tenant, worker
 

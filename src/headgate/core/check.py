@@ -15,9 +15,9 @@ from headgate.core.actions import (
     StartWorker,
     WorkerUnfit,
 )
+from headgate.core.bucket import Shape
 from headgate.core.cluster import Pool, Worker
 from headgate.core.quantities import Amount, plain
-from headgate.core.ready import Shape
 from headgate.core.state import State
 from headgate.core.tenants import Tenant
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headgate.core.actions import Action, Dispatch, Preempt, Stagger
+from headgate.core.bucket import Bucket, Shape
 from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
 from headgate.core.commands import Command, Scheduled
 from headgate.core.events import Event
 from headgate.core.preemption import find_victims
 from headgate.core.quantities import Amount
-from headgate.core.ready import Bucket, Shape
 from headgate.core.state import Job, State
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headgate.core.ready import order_key
+from headgate.core.bucket import order_key
 from headgate.core.sketch import Durations, Sketch
 from headgate.core.state import Job, State
 from headgate.core.states import JobState

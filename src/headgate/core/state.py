@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headgate.core.bucket import Bucket
 from headgate.core.capacity import Load
 from headgate.core.cluster import ModelSpec, Pool, PoolReport, Worker
 from headgate.core.errors import JobNotFound, ModelNotFound, PoolNotFound, TenantNotFound, WorkerNotFound
@@ -21,7 +22,7 @@ from headgate.core.graph import Graph
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.lease import Lease
 from headgate.core.quantities import Amount
-from headgate.core.ready import Bucket, ReadyQueue
+from headgate.core.ready import ReadyQueue
 from headgate.core.settings import Settings, check_settings
 from headgate.core.states import BLOCKED, QUEUED, TRANSITIONS, JobState, Trigger, step
 from headgate.core.tenants import Tenant, TenantSpec
