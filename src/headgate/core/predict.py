@@ -197,10 +197,13 @@ class Predictor:
 
     def started(self, job_id: str, at: int) -> None:
         """A job was granted its lease: see what its estimate was worth."""
-        self._notice_late(at)
+        if self._due and self._due[0][0] < at:
+            self._notice_late(at)
         statement = self._stated.pop(job_id, None)
-        if statement is None:
-            return
+        if statement is not None:
+            self._see(statement, at)
+
+    def _see(self, statement: _Statement, at: int) -> None:
         estimate = statement.estimate
         before, after = at < estimate.low, at > estimate.high
         self._count(before, after)

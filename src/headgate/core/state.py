@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 class Kind:
     """A kind of job at run time; `job_class` differs from the kind's own only for jobs that aged."""
 
-    __slots__ = ("bucket", "job_class", "jobs", "of")
+    __slots__ = ("bucket", "job_class", "jobs", "of", "preemptible")
 
-    def __init__(self, of: JobKind, job_class: int, bucket: Bucket) -> None:
+    def __init__(self, of: JobKind, job_class: int, bucket: Bucket, preemptible: bool) -> None:
         self.of = of
         self.job_class = job_class
         self.bucket = bucket
+        self.preemptible = preemptible
         self.jobs = 0
 
 
@@ -199,7 +200,7 @@ class State:
 
     def usable_units(self, now: int) -> int:
         """Units that may be leased now, held ones included."""
-        return self.load.usable_at(now, self.settings)
+        return self.load.usable_at(now)
 
     def next_timer(self) -> int | None:
         """The earliest moment at which a tick has something to do for a job or a lease."""
@@ -234,7 +235,8 @@ class State:
         """The run-time kind; equal kinds are one object."""
         kind = self.kinds.get((of, job_class))
         if kind is None:
-            kind = Kind(of, job_class, self.ready.bucket_for(job_class, of))
+            preemptible = job_class in self.settings.preemptible_classes
+            kind = Kind(of, job_class, self.ready.bucket_for(job_class, of), preemptible)
             self.kinds[of, job_class] = kind
         return kind
 
@@ -293,19 +295,21 @@ class State:
 
     def reopen(self, worker: Worker) -> None:
         """Keep the index of workers with room in step."""
-        wanted = worker.claims > 0 if worker.spec.pull else True
-        if wanted and worker.status == "ready" and len(worker.leases) < worker.limit:
+        has_room = worker.status == "ready" and len(worker.leases) < worker.limit
+        if has_room and (worker.claims > 0 or not worker.spec.pull):
             self.open_workers.setdefault(worker.id, worker)
         else:
             self.open_workers.pop(worker.id, None)
 
-    def may_be_preempted(self, job: Job, lease: Lease) -> bool:
+    @staticmethod
+    def may_be_preempted(job: Job, lease: Lease) -> bool:
         """Whether the holder may be asked to make room for others."""
-        return lease.fence_at is None and job.kind.job_class in self.settings.preemptible_classes
+        return lease.fence_at is None and job.kind.preemptible
 
     def dominant_share(self, units: int, held: Iterable[tuple[str, Amount]]) -> float:
         """The largest share of anything that is held."""
-        share = units / self.settings.total_units if self.settings.total_units else 0.0
+        total = self.settings.total_units
+        share = units / total if total else 0.0
         for name, value in held:
             whole = self.totals.get(name)
             if whole:

@@ -25,7 +25,7 @@ EVERY = 1_000
 AT_ONCE = 2
 _CANDIDATES = 64
 _WARM = 2_000
-_NEVER_STARTS = (e.JobCancelled, e.DependencyFailed, e.DeadlineMissed)
+_NEVER_STARTS = frozenset({e.JobCancelled, e.DependencyFailed, e.DeadlineMissed})
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
 
 
@@ -73,10 +73,11 @@ class Forecast:
                 predictor.started(event.job_id, event.at)
             elif type(event) is e.JobCompleted:
                 job = state.jobs[event.job_id]
-                if job.settled is not None and job.settled.started_at is not None:
-                    run = (job.kind.of.type, event.at - job.settled.started_at)
+                settled = job.settled
+                if settled is not None and settled.started_at is not None:
+                    run = (job.kind.of.type, event.at - settled.started_at)
                     ran[run] = ran.get(run, 0) + 1
-            elif isinstance(event, _NEVER_STARTS):
-                predictor.forget(event.id)
+            elif type(event) in _NEVER_STARTS:
+                predictor.forget(event.id)  # type: ignore[attr-defined]  # each of them names its job
         for (job_type, milliseconds), jobs in ran.items():
             predictor.ran(job_type, milliseconds, jobs)

@@ -141,9 +141,11 @@ def finish(state: State, job: Job) -> None:
     """The job is in a terminal state: it leaves every index and lets its payload go."""
     if job.ready:
         state.unready(job)
-    state.waits.drop(job.id)
+    if job.deadline is not None or job.not_before is not None:
+        state.waits.drop(job.id)
     state.graph.settle(job.id)
-    state.preempting.pop(job.id, None)
+    if state.preempting:
+        state.preempting.pop(job.id, None)
     state.tenants[job.kind.of.tenant].live -= 1
     state.finished.append(job.id)
     job.payload = b""
