@@ -73,15 +73,16 @@ class FirstFit:
                 return []
             state.ready.give_up_workers(state.room)
         held_back = settings.preemptible_classes if state.preempting else ()
-        for bucket, job in state.ready.candidates(state.room, preempting):
+
+        def ask(bucket: Bucket, job: Job) -> list[Action] | None:
             if bucket.job_class in held_back:  # it would take the room that is being made, only to be stopped for it
-                continue
+                return None
             action = _place(state, bucket, job, now)
-            if type(action) is Dispatch:
-                return [action] if self.one_by_one else [action, *_likewise(state, bucket, action, now)]
-            if action is not None:
-                return [action]
-        return []
+            if type(action) is Dispatch and not self.one_by_one:
+                return [action, *_likewise(state, bucket, action, now)]
+            return None if action is None else [action]
+
+        return state.ready.seek(state.room, preempting, ask) or []
 
 
 def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:

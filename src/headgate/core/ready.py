@@ -10,14 +10,16 @@ shapes known not to fit are a mask, and a tenant or a whole class that wants not
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from headgate.core.bucket import Bucket, Shape, ShapeKey, order_key, shape_key
 from headgate.core.job import CLASSES, JobKind
 
 if TYPE_CHECKING:
     from headgate.core.state import Job
+
+R = TypeVar("R")
 
 
 class Line:
@@ -62,8 +64,8 @@ class Line:
         bucket.filed = place
         insort(self._heads, (*place, bucket))
 
-    def by_head(self, room: int, hopeless: int) -> Iterator[tuple[Bucket, Job]]:
-        """Buckets with their heads, best head first, without those known not to fit."""
+    def seek(self, room: int, hopeless: int, ask: Callable[[Bucket, Job], R | None]) -> R | None:
+        """Ask about buckets and their heads, best head first, without those known not to fit; the first answer."""
         index = 0
         while index < len(self._heads):
             rank, seq, bucket = self._heads[index]
@@ -71,8 +73,11 @@ class Line:
                 if len(self._heads) > 1 and (head.seq != seq or head.kind.of.rank != -rank):
                     self.refile(bucket, order_key(head))
                     continue
-                yield bucket, head
+                answer = ask(bucket, head)
+                if answer is not None:
+                    return answer
             index += 1
+        return None
 
 
 class ReadyQueue:
@@ -168,20 +173,25 @@ class ReadyQueue:
         if bucket.live == 0:
             self._close(bucket)
 
-    def candidates(self, room: int, preempting: Collection[int] = ()) -> Iterator[tuple[Bucket, Job]]:
-        """Heads of buckets in the default order, leaving out those known not to fit since `room` last changed.
+    def seek(self, room: int, preempting: Collection[int], ask: Callable[[Bucket, Job], R | None]) -> R | None:
+        """Ask about heads of buckets in the default order until there is an answer, which must change nothing here.
 
-        In a class that may preempt, a shape that fits nowhere is still a candidate: room can be made for it.
+        Left out are those known not to fit since `room` last changed. In a class that may preempt, a shape that fits
+        nowhere is still asked about: room can be made for it. (A generator to be left half-way costs more than all
+        the rest of a look at the queue.)
         """
         self._hope_anew(room)
         for job_class, order in enumerate(self._order):
             undaunted = job_class in preempting
             if not order or not (undaunted or self._masks[job_class] & ~self._hopeless):
                 continue
-            for _, _, line in tuple(order):
+            for _, _, line in order:
                 hopeless = 0 if undaunted else self._hopeless
                 if line.mask & ~hopeless:
-                    yield from line.by_head(room, hopeless)
+                    answer = line.seek(room, hopeless, ask)
+                    if answer is not None:
+                        return answer
+        return None
 
     @property
     def external(self) -> bool:

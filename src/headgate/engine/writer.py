@@ -212,8 +212,7 @@ class Writer:
         """Events have been applied: they belong to the next commit, and observers hear of them."""
         self._changes.note(events, self.state)
         self._group.events += events
-        if now > self._last_now:
-            self._last_now = now
+        self._last_now = max(self._last_now, now)
         if not self._wake:
             self._wake = not _WAKING.isdisjoint(map(type, events))
         for observer in self.observers:
