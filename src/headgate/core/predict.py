@@ -189,7 +189,7 @@ class Predictor:
 
     def ran(self, job_type: str, milliseconds: int, jobs: int = 1) -> None:
         """A job ran to its end, or so many did."""
-        self.runs.add(job_type, max(0, milliseconds), jobs)
+        self.runs.add(job_type, milliseconds, jobs)
 
     def forget(self, job_id: str) -> None:
         """A job will not start any more: nothing can be learned from it."""

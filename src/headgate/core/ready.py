@@ -165,7 +165,8 @@ class ReadyQueue:
             self.push(job)
 
     def drop(self, job: Job) -> None:
-        """A job is no longer ready; the caller has cleared its flag."""
+        """A job is no longer ready."""
+        job.ready = False
         bucket = job.kind.bucket
         bucket.discard()
         self.size -= 1

@@ -302,7 +302,6 @@ class State:
     def unready(self, job: Job) -> None:
         """The job may not run now."""
         if job.ready:
-            job.ready = False
             self.ready.drop(job)
 
     def reopen(self, worker: Worker) -> None:

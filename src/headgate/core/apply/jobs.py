@@ -139,8 +139,7 @@ def deadline_missed(state: State, event: e.DeadlineMissed) -> None:
 
 def finish(state: State, job: Job) -> None:
     """The job is in a terminal state: it leaves every index and lets its payload go."""
-    if job.ready:
-        state.unready(job)
+    state.unready(job)
     if job.deadline is not None or job.not_before is not None:
         state.waits.drop(job.id)
     state.graph.settle(job.id)

@@ -15,7 +15,7 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
     job = state.jobs[event.job_id]
     state.move(job, GRANT)
     if job.ready:
-        state.unready(job)
+        state.ready.drop(job)
     if job.deadline is not None:
         state.waits.drop(job.id)
     job.attempt = event.attempt
