@@ -144,6 +144,7 @@ class ReadyQueue:
 
     def push(self, job: Job) -> None:
         """A job became ready."""
+        job.ready = True
         bucket = job.kind.bucket
         may_lead = bucket.push(job)
         self.size += 1
@@ -183,8 +184,10 @@ class ReadyQueue:
         """
         self._hope_anew(room)
         for job_class, order in enumerate(self._order):
+            if not order:
+                continue
             undaunted = job_class in preempting
-            if not order or not (undaunted or self._masks[job_class] & ~self._hopeless):
+            if not undaunted and not self._masks[job_class] & ~self._hopeless:
                 continue
             for _, _, line in order:
                 hopeless = 0 if undaunted else self._hopeless

@@ -294,16 +294,6 @@ class State:
         self.counts[after] += 1
         job.state = after
 
-    def make_ready(self, job: Job) -> None:
-        """The job may run now."""
-        job.ready = True
-        self.ready.push(job)
-
-    def unready(self, job: Job) -> None:
-        """The job may not run now."""
-        if job.ready:
-            self.ready.drop(job)
-
     def reopen(self, worker: Worker) -> None:
         """Keep the index of workers with room in step."""
         has_room = worker.status == "ready" and len(worker.leases) < worker.limit
