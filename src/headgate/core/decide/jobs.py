@@ -25,6 +25,7 @@ from headgate.core.graph import depths
 from headgate.core.job import PRIORITIES, JobKind
 from headgate.core.state import Job, State
 from headgate.core.states import BLOCKED, QUEUED, TERMINAL, WAITING, JobState, Trigger, step
+from headgate.core.tenants import Tenant
 from headgate.core.typed import all_plain, check_kind, check_own, instant, sayable
 
 RETRY_AFTER = 1_000
@@ -102,11 +103,10 @@ def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.New
 
 
 def _count_kinds(fresh: Sequence[c.NewJob]) -> dict[JobKind, int]:
-    """How many jobs there are of each kind; mostly they are all of one."""
-    kinds = [new.spec.kind for new in fresh]
-    if kinds and kinds.count(kinds[0]) == len(kinds):
-        return {kinds[0]: len(kinds)}
-    return Counter(kinds)
+    """How many jobs there are of each kind: what jobs of a kind share is looked at once."""
+    if len(fresh) == 1:  # to make a counter takes its time
+        return {fresh[0].spec.kind: 1}
+    return Counter([new.spec.kind for new in fresh])
 
 
 def _check_kinds(state: State, kinds: dict[JobKind, int]) -> None:
@@ -123,15 +123,18 @@ def _check_room(state: State, kinds: dict[JobKind, int]) -> None:
         raise QueueFull(text, depth=state.depth, limit=limit, retry_after=RETRY_AFTER)
     wanted: dict[str, int] = {}
     for kind, count in kinds.items():
-        wanted[kind.tenant] = wanted.get(kind.tenant, 0) + count
+        tenant = state.tenants.get(kind.tenant)
+        if tenant is not None and tenant.spec.max_queued is not None:
+            wanted[kind.tenant] = wanted.get(kind.tenant, 0) + count
     for name, count in wanted.items():
-        tenant = state.tenants.get(name)
-        if tenant is None or tenant.spec.max_queued is None:
-            continue
-        if tenant.queued + count > tenant.spec.max_queued:
-            text = f"tenant {name} has {tenant.queued} jobs waiting and may have {tenant.spec.max_queued}"
-            details = {"depth": tenant.queued, "limit": tenant.spec.max_queued, "retry_after": RETRY_AFTER}
-            raise QuotaExceeded(text, tenant=name, **details)
+        _check_quota(state.tenants[name], count)
+
+
+def _check_quota(tenant: Tenant, count: int) -> None:
+    most, queued, name = tenant.spec.max_queued, tenant.queued, tenant.spec.id
+    if most is not None and queued + count > most:
+        text = f"tenant {name} has {queued} jobs waiting and may have {most}"
+        raise QuotaExceeded(text, tenant=name, depth=queued, limit=most, retry_after=RETRY_AFTER)
 
 
 def _check_dependencies(state: State, fresh: list[c.NewJob], finished: dict[str, JobState]) -> dict[str, int]:
