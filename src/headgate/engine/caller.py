@@ -32,7 +32,7 @@ class Caller:
     def receive(self) -> memoryview | None:
         """The next request; none if the connection has ended, `BlockingIOError` if it is not there yet."""
         frame = self._channel.receive()
-        if frame is not None and self._asking:
+        if frame is not None and (self._asking or self._channel.ahead):
             raise ConnectionError("a caller waits for its answer before it asks again")
         self._asking = frame is not None
         return frame

@@ -160,7 +160,7 @@ class LocalServer:
             caller.workers.add(request.worker_id)
             said = Said(request)
             self._tickets.append((caller, said))
-            self._keep(caller, Listening(said), request.within)
+            self._keep(caller, Listening(said), request.within or None)
         elif isinstance(request, c.Command):
             self._tickets.append((caller, Ticket(request)))
         elif isinstance(request, WaitLease):
@@ -181,12 +181,17 @@ class LocalServer:
             self._readers.submit(self._look_up, caller, request)
 
     def _keep(
-        self, caller: Caller, vigil: Vigil[Any], within: float, said: Callable[[Any], object] = lambda reply: reply
+        self,
+        caller: Caller,
+        vigil: Vigil[Any],
+        within: float | None,
+        said: Callable[[Any], object] = lambda reply: reply,
     ) -> None:
+        """Have somebody wait so many seconds at most; with none, the answer is there after this round."""
         vigil.on_over = lambda: caller.answer(_encoded(vigil, said(vigil.reply)))
         caller.vigil = vigil
         self._vigils.append(vigil)
-        if within > 0:
+        if within is not None:
             until = self._engine.clock.now() + round(within * 1000)
             heapq.heappush(self._due, (until, next(self._numbers), caller, vigil))
 

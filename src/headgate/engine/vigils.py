@@ -96,6 +96,9 @@ class Vigils:
     def __init__(self) -> None:
         self._waiting: dict[Vigil[Any], None] = {}
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def over(self, state: State, now: int, new: Iterable[Vigil[Any]], *, changed: bool) -> list[Vigil[Any]]:
         """Those who have their answer now. Where nothing has changed only the new ones need to be asked."""
         asked = [*self._waiting, *new] if changed else new

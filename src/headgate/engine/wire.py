@@ -118,7 +118,7 @@ class Channel:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self._ahead: bytes | bytearray = b""
+        self.ahead: bytes | bytearray = b""
         """What came behind the last frame."""
 
     def send(self, frame: bytes) -> None:
@@ -127,27 +127,27 @@ class Channel:
 
     def receive(self) -> memoryview | None:
         """Receive one frame; none at the end."""
-        while len(self._ahead) < (end := self._end()):
-            part = self.connection.recv(max(_PIECE, min(end - len(self._ahead), 1 << 20)))
+        while len(self.ahead) < (end := self._end()):
+            part = self.connection.recv(max(_PIECE, min(end - len(self.ahead), 1 << 20)))
             if not part:
                 return None
             self._add(part)
-        data, self._ahead = self._ahead, bytes(self._ahead[end:])
+        data, self.ahead = self.ahead, bytes(self.ahead[end:])
         return memoryview(data)[_LENGTH.size : end]
 
     def _end(self) -> int:
         """Where the frame ends, as far as is known."""
-        if len(self._ahead) < _LENGTH.size:
+        if len(self.ahead) < _LENGTH.size:
             return _LENGTH.size
-        end = _LENGTH.size + int(_LENGTH.unpack_from(self._ahead)[0])
+        end = _LENGTH.size + int(_LENGTH.unpack_from(self.ahead)[0])
         if end > LARGEST:
             raise ConnectionError(f"a frame of {end} bytes is too large")
         return end
 
     def _add(self, part: bytes) -> None:
-        if not self._ahead:
-            self._ahead = part
-        elif isinstance(self._ahead, bytearray):
-            self._ahead += part
+        if not self.ahead:
+            self.ahead = part
+        elif isinstance(self.ahead, bytearray):
+            self.ahead += part
         else:
-            self._ahead = bytearray(self._ahead + part)
+            self.ahead = bytearray(self.ahead + part)
