@@ -62,7 +62,7 @@ def _pause_of(lease_ttl: int) -> int:
 
 def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
-    return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
+    return len(scheduled.refused) < len(actions) and Wait not in map(type, actions)
 
 
 class Writer:
@@ -179,10 +179,9 @@ class Writer:
 
     def _together(self, commands: Sequence[c.Command[Any]]) -> Sequence[c.Command[Any]] | None:
         """The commands as they can be carried out in one go; none if each has to be by itself."""
-        kinds = {type(command) for command in commands}
-        if kinds <= _WORDS:
+        if _WORDS.issuperset(map(type, commands)):
             return commands
-        if not kinds <= _PLAIN:
+        if not _PLAIN.issuperset(map(type, commands)):
             return None
         try:
             return [self._look_back(command) if type(command) is c.Submit else command for command in commands]
@@ -231,7 +230,7 @@ class Writer:
         self._group.events += events
         self._last_now = max(self._last_now, now)
         if not self._wake:
-            self._wake = not _WAKING.isdisjoint([type(event) for event in events])
+            self._wake = not _WAKING.isdisjoint(map(type, events))
         for observer in self.observers:
             observer(events, self.state)
 
