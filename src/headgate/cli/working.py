@@ -63,9 +63,15 @@ def _app(url: str, token: str | None, source: str | None) -> App:
         return App(url, token=token)
     if token:
         os.environ["HEADGATE_TOKEN"] = token  # the app reads it there; jobs do not get it
+    found = load_app(source)
+    found.move(url)
+    return found
+
+
+def load_app(source: str) -> App:
+    """The app that `module:app` names, looked for in the working directory first."""
     sys.path.insert(0, str(Path.cwd()))
     found = load(source)
     if not isinstance(found, App):
         raise Failure(USAGE, f"--app {source}: is not a headgate.App")
-    found.move(url)
     return found
