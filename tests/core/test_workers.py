@@ -123,6 +123,31 @@ def test_a_draining_worker_finishes_and_gets_nothing_more(h: Harness) -> None:
         h.tell(c.RemoveWorker("w"))
 
 
+def test_a_drained_worker_is_given_work_again(h: Harness) -> None:
+    h.join(worker("w"), worker("v"))
+    h.submit(job("a"))
+    for name in ("w", "v"):
+        h.tell(c.DrainWorker(name))
+    assert h.cycle() == []
+    h.tell(c.UndrainWorker("w", "upgraded"))
+    h.tell(c.UndrainWorker("w"))
+    assert [event.status for event in h.seen(e.WorkerChanged)] == ["draining", "draining", "ready"]
+    h.cycle()
+    h.holds("w", ["a"])
+    with pytest.raises(WorkerNotFound):
+        h.tell(c.UndrainWorker("nobody"))
+
+
+def test_a_drained_worker_that_fell_silent_has_to_be_heard_first(h: Harness) -> None:
+    h.join(worker("w"))
+    h.tell(c.DrainWorker("w"))
+    h.advance(h.state.settings.worker_silence + 1)
+    h.tell(c.UndrainWorker("w"))
+    assert h.state.worker("w").status == "offline"
+    h.tell(c.WorkerBeat("w"))
+    assert h.state.worker("w").status == "ready"
+
+
 def test_a_failed_worker_loses_what_it_held_and_is_back_when_it_registers(h: Harness) -> None:
     h.join(worker("w", slots=2))
     h.submit_all([job("a"), job("b", retry={"attempts": 2, "initial": 0})])

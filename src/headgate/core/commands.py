@@ -180,6 +180,13 @@ class DrainWorker(Command[None], frozen=True, tag=True):
     reason: str = ""
 
 
+class UndrainWorker(Command[None], frozen=True, tag=True):
+    """Give a draining worker work again."""
+
+    worker_id: str
+    reason: str = ""
+
+
 class FailWorker(Command[None], frozen=True, tag=True):
     """The worker is broken: no further work, and its leases end as expired."""
 

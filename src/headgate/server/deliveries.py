@@ -170,6 +170,11 @@ class Deliveries:
             outbox = self._outboxes[worker_id] = Outbox(worker_id)
         return outbox
 
+    def listens(self, worker_id: str) -> bool:
+        """Whether a worker has a stream."""
+        outbox = self._outboxes.get(worker_id)
+        return outbox is not None and outbox.listener is not None
+
     async def attach(self, worker_id: str, listener: Listener) -> Outbox:
         """Let a stream take what is there. What was delivered and never started comes again."""
         outbox = self.of(worker_id)

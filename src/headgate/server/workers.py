@@ -1,4 +1,4 @@
-"""Calls on workers: join, look, drain, leave."""
+"""Calls on workers: join, look, drain and back, leave."""
 
 from __future__ import annotations
 
@@ -107,6 +107,30 @@ async def remove_worker(service: Service, call: Call) -> Reply:
 )
 async def drain_worker(service: Service, call: Call) -> Reply:
     """Give a worker no further work; it finishes what it has."""
-    reason = strict.read_as(call.body, w.DrainIn).reason if call.body else ""
-    await service.engine.do(c.DrainWorker(call["id"], reason[:1_000]))
+    await service.engine.do(c.DrainWorker(call["id"], _reason(call)))
     return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+@routes.add(
+    "POST",
+    "/v2/workers/{id}/undrain",
+    "work",
+    body=w.DrainIn,
+    optional_body=True,
+    replies={200: w.WorkerOut},
+    urgency=Urgency.CLAIM,
+    audit=True,
+    tenants=False,
+)
+async def undrain_worker(service: Service, call: Call) -> Reply:
+    """Give a draining worker work again; one that does not drain stays as it is."""
+    await service.engine.do(c.UndrainWorker(call["id"], _reason(call)))
+    worker = service.state.worker(call["id"])
+    pull = not service.deliveries.listens(worker.id)
+    if worker.status == "ready" and worker.spec.pull != pull:  # its stream came or went while it drained
+        await service.engine.do(c.RegisterWorker(msgspec.structs.replace(worker.spec, pull=pull)))
+    return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+def _reason(call: Call) -> str:
+    return strict.read_as(call.body, w.DrainIn).reason[:1_000] if call.body else ""

@@ -53,7 +53,7 @@ class WorkersOut(Out, frozen=True):
 
 
 class DrainIn(Body, frozen=True):
-    """Why a worker gets no further work."""
+    """Why a worker gets no further work, or gets work again."""
 
     reason: str = ""
 
