@@ -332,6 +332,20 @@ def test_a_report_that_makes_no_sense_is_refused(h: Harness, report: PoolReport,
 # -- evict and start_worker ----------------------------------------------------------------------------------------
 
 
+def test_an_administrator_evicts_any_worker_and_its_leases_stay_until_it_lets_go(h: Harness) -> None:
+    h.join(worker("w", slots=2))
+    h.submit_all([job("a"), job("b")])
+    h.grant("a", "w")
+    h.tell(c.EvictWorker("w", "it burns"))
+    assert [(event.id, event.reason) for event in h.seen(e.WorkerEvicted)] == [("w", "it burns")]
+    assert h.cycle() == []
+    h.holds("w", ["a"])
+    h.release("a")
+    h.is_("queued", "a", "b")
+    with pytest.raises(WorkerNotFound):
+        h.tell(c.EvictWorker("nobody"))
+
+
 def test_only_an_idle_worker_that_is_up_is_evicted(h: Harness) -> None:
     h.join(worker("idle", model="m"), worker("works"))
     h.submit(job("a"))

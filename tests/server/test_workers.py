@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.core import commands as c
+from headgate.core.actions import StartWorker
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
 from tests.server.world import World
@@ -88,6 +90,16 @@ def test_a_worker_leaves_with_nothing_in_hand_or_by_force(world: World) -> None:
         problem(word(client, lease, "start"), 409, "stale_lease")
         assert client.get(f"/v2/jobs/{job_id}").json()["state"] == "expired"
         problem(client.delete("/v2/workers/w"), 404, "worker_not_found")
+
+
+def test_a_pool_reads_which_workers_it_is_asked_to_start(world: World) -> None:
+    with world.client() as client:
+        assert "wanted" not in client.put("/v2/pools/lab", json={"node": "lab-1"}).json()
+        world.run(world.engine.do(c.Schedule((StartWorker("llama", "lab"),))))
+        wanted = client.put("/v2/pools/lab", json={"node": "lab-1"}).json()["wanted"]
+        assert wanted == [{"id": "lab/llama", "model_ref": "llama"}]
+        register(client, "lab/llama", pool="lab", model_ref="llama")
+        assert "wanted" not in client.get("/v2/pools/lab").json()
 
 
 def test_a_pool_reports_its_machine(world: World) -> None:

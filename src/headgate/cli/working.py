@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,7 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
             handlers=wanted.app is not None,
             options=Options(drain=wanted.drain, grace=_STOP),
         )
+        worker.dismissed = lambda why: _dismissed(enough, worker.spec.id, why)
         worker.start()
         if not wanted.quiet:
             print(f"worker {worker.spec.id} works for {url} with {wanted.slots} slots", file=sys.stderr, flush=True)
@@ -56,6 +58,11 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
         finally:
             worker.stop()
     return DONE
+
+
+def _dismissed(enough: threading.Event, worker_id: str, why: str) -> None:
+    print(f"worker {worker_id} was told to leave: {why}", file=sys.stderr, flush=True)
+    enough.set()
 
 
 def _app(url: str, token: str | None, source: str | None) -> App:

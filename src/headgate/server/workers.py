@@ -1,4 +1,4 @@
-"""Calls on workers: join, look, drain and back, leave."""
+"""Calls on workers: join, look, drain and back, evict, leave."""
 
 from __future__ import annotations
 
@@ -129,6 +129,22 @@ async def undrain_worker(service: Service, call: Call) -> Reply:
     pull = not service.deliveries.listens(worker.id)
     if worker.status == "ready" and worker.spec.pull != pull:  # its stream came or went while it drained
         await service.engine.do(c.RegisterWorker(msgspec.structs.replace(worker.spec, pull=pull)))
+    return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+@routes.add(
+    "POST",
+    "/v2/workers/{id}/evict",
+    "admin",
+    body=w.DrainIn,
+    optional_body=True,
+    replies={200: w.WorkerOut},
+    urgency=Urgency.CLAIM,
+    audit=True,
+)
+async def evict_worker(service: Service, call: Call) -> Reply:
+    """Have a worker stop its jobs at once and leave; they queue again, and the attempt does not count."""
+    await service.engine.do(c.EvictWorker(call["id"], _reason(call)))
     return Reply(views.worker_out(service.state.worker(call["id"])))
 
 

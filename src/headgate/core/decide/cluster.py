@@ -92,6 +92,11 @@ def undrain_worker(turn: Turn, command: c.UndrainWorker) -> None:
         turn.emit(e.WorkerChanged(turn.now, worker.id, "offline" if silent else "ready", command.reason))
 
 
+def evict_worker(turn: Turn, command: c.EvictWorker) -> None:
+    """Its leases stay its own until it has let go: nobody else begins what it may still be doing."""
+    turn.emit(e.WorkerEvicted(turn.now, turn.state.worker(command.worker_id).id, command.reason))
+
+
 def fail_worker(turn: Turn, command: c.FailWorker) -> None:
     """What it held is lost."""
     worker = turn.state.worker(command.worker_id)
