@@ -66,9 +66,9 @@ def live_job_out(job: Job) -> w.JobOut:
     return w.JobOut(**_live(job))
 
 
-def submitted_job_out(job: Job, *, created: bool) -> w.SubmittedJobOut:
+def submitted_job_out(job: Job, *, created: bool, warnings: list[str]) -> w.SubmittedJobOut:
     """A job that was submitted a moment ago."""
-    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created])
+    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created], warnings=warnings)
 
 
 def _live(job: Job) -> dict[str, Any]:

@@ -221,6 +221,26 @@ def test_a_silent_pool_degrades_then_goes_offline_and_is_back_when_it_reports() 
     assert h.cycle() == ["c"]
 
 
+def test_what_has_been_offline_for_long_is_forgotten_and_a_required_pool_is_not() -> None:
+    h = Harness(forget_offline=600_000, required_pools=("q",), lease_ttl=10**9)
+    for name in ("p", "q"):
+        h.report(pool(name))
+    h.join(worker("w", pool="p"), worker("drained", pool="p"), worker("holds", pool="r"))
+    h.tell(c.DrainWorker("drained"))
+    h.submit(job("a", pool="r"))
+    h.cycle()
+    h.advance(600_000)
+    assert {name: seen.status for name, seen in h.state.pools.items()} == {
+        "p": "offline",
+        "q": "offline",
+        "r": "online",
+    }
+    h.advance(1_000)
+    assert set(h.state.workers) == {"holds"}
+    h.advance(1_000)
+    assert set(h.state.pools) == {"q", "r"}
+
+
 def test_a_report_is_a_sign_of_life_of_the_pool_s_own_workers() -> None:
     h = Harness(worker_silence=10_000)
     h.join(worker("w", pool="p"), worker("x", pool="q"))

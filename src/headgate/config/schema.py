@@ -102,6 +102,7 @@ DURATIONS = frozenset(
         "core.worker_silence",
         "core.pool_degraded",
         "core.pool_offline",
+        "core.forget_offline",
         "core.time_of_day.utc_offset",
         "policy.starve_after",
         "policy.longest_hold",
