@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
 import msgspec
 
 from headgate import views
@@ -15,6 +18,7 @@ from headgate.server.service import Service
 from headgate.wire import http as w
 
 routes = Routes()
+H = TypeVar("H")
 
 
 class RemoveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,34 +98,29 @@ async def remove_worker(service: Service, call: Call) -> Reply:
     return Reply(b"", 204)
 
 
-@routes.add(
-    "POST",
-    "/v2/workers/{id}/drain",
-    "work",
-    body=w.DrainIn,
-    optional_body=True,
-    replies={200: w.WorkerOut},
-    urgency=Urgency.CLAIM,
-    audit=True,
-    tenants=False,
-)
+def _change(verb: str, scope: Literal["work", "admin"]) -> Callable[[H], H]:
+    """Enter the call of a change that somebody asks for, with the reason."""
+    return routes.add(
+        "POST",
+        f"/v2/workers/{{id}}/{verb}",
+        scope,
+        body=w.DrainIn,
+        optional_body=True,
+        replies={200: w.WorkerOut},
+        urgency=Urgency.CLAIM,
+        audit=True,
+        tenants=False,
+    )
+
+
+@_change("drain", "work")
 async def drain_worker(service: Service, call: Call) -> Reply:
     """Give a worker no further work; it finishes what it has."""
     await service.engine.do(c.DrainWorker(call["id"], _reason(call)))
     return Reply(views.worker_out(service.state.worker(call["id"])))
 
 
-@routes.add(
-    "POST",
-    "/v2/workers/{id}/undrain",
-    "work",
-    body=w.DrainIn,
-    optional_body=True,
-    replies={200: w.WorkerOut},
-    urgency=Urgency.CLAIM,
-    audit=True,
-    tenants=False,
-)
+@_change("undrain", "work")
 async def undrain_worker(service: Service, call: Call) -> Reply:
     """Give a draining worker work again; one that does not drain stays as it is."""
     await service.engine.do(c.UndrainWorker(call["id"], _reason(call)))
@@ -132,16 +131,7 @@ async def undrain_worker(service: Service, call: Call) -> Reply:
     return Reply(views.worker_out(service.state.worker(call["id"])))
 
 
-@routes.add(
-    "POST",
-    "/v2/workers/{id}/evict",
-    "admin",
-    body=w.DrainIn,
-    optional_body=True,
-    replies={200: w.WorkerOut},
-    urgency=Urgency.CLAIM,
-    audit=True,
-)
+@_change("evict", "admin")
 async def evict_worker(service: Service, call: Call) -> Reply:
     """Have a worker stop its jobs at once and leave; they queue again, and the attempt does not count."""
     await service.engine.do(c.EvictWorker(call["id"], _reason(call)))
