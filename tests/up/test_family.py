@@ -109,6 +109,7 @@ def test_one_that_ends_at_once_again_and_again_is_given_up_and_one_that_is_kille
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert pauses[-2:] == [family.LONGEST_PAUSE, None]
     assert None not in [killed.after(-signal.SIGKILL, 0.2) for _ in range(3 * GIVE_UP)]
+    assert [killed.after(-signal.SIGKILL, 3.0) for _ in range(GIVE_UP)] == [family.FIRST_PAUSE] * GIVE_UP
 
 
 def test_one_that_lives_for_a_while_begins_anew() -> None:

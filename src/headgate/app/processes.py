@@ -84,7 +84,7 @@ class WorkerProcesses:
     @property
     def pids(self) -> list[int]:
         """The processes that are there now."""
-        return [place.process.pid for place in self._places]
+        return [place.process.pid for place in self._places if place.process.returncode is None]
 
     def start(self, processes: int) -> Self:
         """Start so many."""

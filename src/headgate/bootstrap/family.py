@@ -17,6 +17,8 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 HEALTHY = 60.0
 """Seconds of life after which an end counts as the first again."""
+ALIVE = 1.0
+"""Seconds of life after which one that was killed is replaced without delay; sooner, memory may be what it lacks."""
 AT_ONCE = 10.0
 """Seconds of life within which a child did not get anywhere."""
 GIVE_UP = 10
@@ -43,6 +45,8 @@ class Restarts:
 
     def after(self, code: int, lived: float) -> float | None:
         """Seconds to wait before the next start; none: it is given up."""
+        if code in _NOT_ITS_OWN and lived >= ALIVE:
+            return FIRST_PAUSE
         if lived >= HEALTHY:
             self._pause = FIRST_PAUSE
         if code not in _NOT_ITS_OWN:
