@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         NotCompleted,
         NothingCanRun,
         ResultTimeout,
+        WorkersFailed,
     )
     from headgate.client.handles import AsyncJobHandle, JobHandle
     from headgate.core.errors import HeadgateError, InvalidJob, JobNotFound, QueueFull, QuotaExceeded
@@ -45,6 +46,7 @@ _HOMES = {
     "ResultTimeout": "client.errors",
     "Retention": "core.retention",
     "Settings": "core.settings",
+    "WorkersFailed": "client.errors",
     "current_job": "worker.context",
     "default_app": "app.default",
     "lease": "app.default",
@@ -72,6 +74,7 @@ __all__ = [
     "ResultTimeout",
     "Retention",
     "Settings",
+    "WorkersFailed",
     "current_job",
     "default_app",
     "lease",

@@ -66,9 +66,9 @@ def live_job_out(job: Job) -> w.JobOut:
     return w.JobOut(**_live(job))
 
 
-def submitted_job_out(job: Job, *, created: bool) -> w.SubmittedJobOut:
+def submitted_job_out(job: Job, *, created: bool, warnings: list[str]) -> w.SubmittedJobOut:
     """A job that was submitted a moment ago."""
-    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created])
+    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created], warnings=warnings)
 
 
 def _live(job: Job) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def worker_out(worker: Worker) -> w.WorkerOut:
     )
 
 
-def pool_out(pool: Pool, workers: list[str]) -> w.PoolOut:
+def pool_out(pool: Pool, workers: list[Worker]) -> w.PoolOut:
     """A pool."""
     report = pool.report
     gpus = [
@@ -226,10 +226,15 @@ def pool_out(pool: Pool, workers: list[str]) -> w.PoolOut:
         dict(pool.used),
         gpus,
         list(report.cached_models),
-        workers,
+        [worker.id for worker in workers],
         seconds(pool.last_report),
         list(report.reasons),
         dict(report.signals),
+        [
+            w.WantedOut(worker.id, worker.spec.model_ref, list(worker.spec.gpu_ids))
+            for worker in workers
+            if worker.status == "starting"
+        ],
     )
 
 
@@ -265,9 +270,9 @@ def capacity_out(status: Status) -> w.CapacityOut:
     )
 
 
-def workers_of(state: State, pool_id: str) -> list[str]:
+def workers_of(state: State, pool_id: str) -> list[Worker]:
     """The workers of a pool."""
-    return [worker.id for worker in state.workers.values() if worker.spec.pool == pool_id]
+    return [worker for worker in state.workers.values() if worker.spec.pool == pool_id]
 
 
 @cache

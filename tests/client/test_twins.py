@@ -101,6 +101,12 @@ def test_a_job_that_nothing_can_run_says_so_instead_of_hanging(app: App, twin: T
         twin.ask(handle.result(timeout=0.05))
 
 
+def test_a_job_that_needs_more_units_than_there_are_says_so_instead_of_hanging(app: App, twin: Twin) -> None:
+    handle = twin.ask(twin.of(app).submit(type="huge", units=10**9))
+    with app.running(workers=1), pytest.raises(NothingCanRun, match="it can never start unless units are added"):
+        twin.ask(handle.result())
+
+
 def test_explain_and_events_tell_the_story_of_a_job(app: App, twin: Twin) -> None:
     @app.job()
     def quick() -> int:

@@ -250,3 +250,10 @@ def test_a_signal_that_does_not_exist_is_refused_with_the_nearest(tmp_path: Path
     assert "did you mean 'memory'?" in refusal(file=str(file))
     file.write_text("core:\n  signals:\n    memory: {low: 0.99}\n", encoding="utf-8")
     assert refusal(file=str(file)).startswith(f"{file}:3: core.signals.memory: needs 0 <= low < high")
+
+
+def test_an_empty_flag_is_refused_and_an_empty_variable_means_the_default(here: Path) -> None:
+    assert refusal(flags={"database": ("--db", "")}) == "--db: must not be empty; leave it out for the default"
+    assert load_config(environment={"HEADGATE_DATABASE": ""}).config.database_url == ".headgate/headgate.db"
+    write(here, "database: ''\n")
+    assert load_config().config.database_url == ""

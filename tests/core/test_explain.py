@@ -5,7 +5,7 @@ import pytest
 from headgate.core import actions as a
 from headgate.core.commands import DrainWorker
 from headgate.core.errors import JobNotFound
-from headgate.core.explain import Explanation, startable
+from headgate.core.explain import Explanation, never_starts, startable
 from headgate.testing import Harness, external, job, pool, tenant, worker
 
 
@@ -78,7 +78,7 @@ def test_what_the_load_leaves_is_too_little_and_which_signal_it_is() -> None:
     h.submit_all([job("j", units=60), job("big", units=101)])
     h.sample(cpu=0.9, memory=0.75)
     explained(h, "j", a.NoCapacity(60, 20, 40), a.BusyGate(8.0, ("cpu is rated 8.0",)), position=0)
-    explained(h, "big", a.NoCapacity(101, 20, 81), position=1)
+    explained(h, "big", a.NeverStarts(101, 100), position=1)
     h.advance(40_000)
     h.sample(cpu=0.6)
     h.advance(100)
@@ -105,6 +105,29 @@ def test_no_capacity_and_how_much_is_missing(h: Harness) -> None:
     h.submit_all([job("a", units=7), job("b", units=5)])
     h.cycle()
     explained(h, "b", a.NoCapacity(5, 3, 2), position=0)
+
+
+def test_a_job_that_needs_more_than_there_is_can_never_start_whatever_else_it_waits_for() -> None:
+    h = Harness(total_units=10, reserve=2, lease_ttl=10**8)
+    h.join(worker("w"))
+    h.submit_all([job("a", units=8), job("b", units=9), job("c", units=9, after=["a"])])
+    h.submit(job("d", units=9, not_before=h.now / 1000 + 5))
+    explained(h, "a", a.Behind(0), position=0)
+    explained(h, "b", a.NeverStarts(9, 8), position=1)
+    explained(h, "c", a.BlockedBy(("a",), 1), a.NeverStarts(9, 8), position=None)
+    explained(h, "d", a.NotBefore(h.now + 5_000, 5_000), a.NeverStarts(9, 8), position=None)
+    assert "needs 9 units and there are 8 in all: it can never start" in h.explain("b").reasons[0].detail()
+
+
+def test_a_job_that_needs_more_than_its_quota_can_never_start(h: Harness) -> None:
+    h.join(worker("w"))
+    h.tenant(tenant("t", units=3))
+    h.submit_all([job("a", units=4, tenant="t"), job("b", units=3, tenant="t")])
+    assert never_starts(h.state, h.state.jobs["b"]) is None
+    found = never_starts(h.state, h.state.jobs["a"])
+    assert found == a.QuotaReached("t", "units", 3, 0, 4)
+    assert found.detail().endswith("it can never start unless the quota is raised")
+    assert not startable(h.state, h.state.jobs["a"])
 
 
 def test_when_a_job_starts_that_only_a_closed_pool_can_run_nobody_knows(h: Harness) -> None:
@@ -220,7 +243,7 @@ def test_several_reasons_are_all_told(h: Harness) -> None:
     explained(
         h,
         "j",
-        a.NoCapacity(11, 10, 1),
+        a.NeverStarts(11, 10),
         a.QuotaReached("t", "leases", 0, 0, 1),
         a.NoFittingWorker(0, {}, ()),
         position=0,

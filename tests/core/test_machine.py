@@ -81,6 +81,8 @@ CLUSTER: st.SearchStrategy[c.Command[Any]] = st.one_of(
     st.builds(c.WorkerBeat, NAMES),
     st.builds(c.Claim, NAMES, st.integers(0, 3)),
     st.builds(c.DrainWorker, NAMES),
+    st.builds(c.UndrainWorker, NAMES),
+    st.builds(c.EvictWorker, NAMES),
     st.builds(c.FailWorker, NAMES),
     st.builds(c.RemoveWorker, NAMES, st.booleans()),
     st.builds(

@@ -123,6 +123,31 @@ def test_a_draining_worker_finishes_and_gets_nothing_more(h: Harness) -> None:
         h.tell(c.RemoveWorker("w"))
 
 
+def test_a_drained_worker_is_given_work_again(h: Harness) -> None:
+    h.join(worker("w"), worker("v"))
+    h.submit(job("a"))
+    for name in ("w", "v"):
+        h.tell(c.DrainWorker(name))
+    assert h.cycle() == []
+    h.tell(c.UndrainWorker("w", "upgraded"))
+    h.tell(c.UndrainWorker("w"))
+    assert [event.status for event in h.seen(e.WorkerChanged)] == ["draining", "draining", "ready"]
+    h.cycle()
+    h.holds("w", ["a"])
+    with pytest.raises(WorkerNotFound):
+        h.tell(c.UndrainWorker("nobody"))
+
+
+def test_a_drained_worker_that_fell_silent_has_to_be_heard_first(h: Harness) -> None:
+    h.join(worker("w"))
+    h.tell(c.DrainWorker("w"))
+    h.advance(h.state.settings.worker_silence + 1)
+    h.tell(c.UndrainWorker("w"))
+    assert h.state.worker("w").status == "offline"
+    h.tell(c.WorkerBeat("w"))
+    assert h.state.worker("w").status == "ready"
+
+
 def test_a_failed_worker_loses_what_it_held_and_is_back_when_it_registers(h: Harness) -> None:
     h.join(worker("w", slots=2))
     h.submit_all([job("a"), job("b", retry={"attempts": 2, "initial": 0})])
@@ -194,6 +219,26 @@ def test_a_silent_pool_degrades_then_goes_offline_and_is_back_when_it_reports() 
     h.report(pool("p"))
     assert h.state.pool("p").status == "online"
     assert h.cycle() == ["c"]
+
+
+def test_what_has_been_offline_for_long_is_forgotten_and_a_required_pool_is_not() -> None:
+    h = Harness(forget_offline=600_000, required_pools=("q",), lease_ttl=10**9)
+    for name in ("p", "q"):
+        h.report(pool(name))
+    h.join(worker("w", pool="p"), worker("drained", pool="p"), worker("holds", pool="r"))
+    h.tell(c.DrainWorker("drained"))
+    h.submit(job("a", pool="r"))
+    h.cycle()
+    h.advance(600_000)
+    assert {name: seen.status for name, seen in h.state.pools.items()} == {
+        "p": "offline",
+        "q": "offline",
+        "r": "online",
+    }
+    h.advance(1_000)
+    assert set(h.state.workers) == {"holds"}
+    h.advance(1_000)
+    assert set(h.state.pools) == {"q", "r"}
 
 
 def test_a_report_is_a_sign_of_life_of_the_pool_s_own_workers() -> None:
@@ -305,6 +350,20 @@ def test_a_report_that_makes_no_sense_is_refused(h: Harness, report: PoolReport,
 
 
 # -- evict and start_worker ----------------------------------------------------------------------------------------
+
+
+def test_an_administrator_evicts_any_worker_and_its_leases_stay_until_it_lets_go(h: Harness) -> None:
+    h.join(worker("w", slots=2))
+    h.submit_all([job("a"), job("b")])
+    h.grant("a", "w")
+    h.tell(c.EvictWorker("w", "it burns"))
+    assert [(event.id, event.reason) for event in h.seen(e.WorkerEvicted)] == [("w", "it burns")]
+    assert h.cycle() == []
+    h.holds("w", ["a"])
+    h.release("a")
+    h.is_("queued", "a", "b")
+    with pytest.raises(WorkerNotFound):
+        h.tell(c.EvictWorker("nobody"))
 
 
 def test_only_an_idle_worker_that_is_up_is_evicted(h: Harness) -> None:

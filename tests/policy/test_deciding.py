@@ -319,6 +319,19 @@ def test_before_anybody_watched_there_is_nothing_to_report(office: Office) -> No
         office.policies.shadow_report()
 
 
+def test_rolling_back_again_goes_one_further_back_and_stays_at_the_beginning(office: Office) -> None:
+    first, second, third = (
+        office.policies.deploy("lua", f"-- policy: {name}\n{SEEDED_FIRST}", force=True).id for name in "abc"
+    )
+    assert [office.policies.rollback().active for _ in range(2)] == [second, first]
+    again = office.policies.deploy("lua", f"-- policy: d\n{SEEDED_FIRST}", force=True).id
+    assert len({first, second, third, again}) == 4
+    assert [office.policies.rollback(why="no good").active for _ in range(2)] == [first, None]
+    assert office.policies.rollback().active is None
+    assert office.policies.rollback(third).active == third
+    assert office.policies.rollback().active is None
+
+
 def test_deploying_compares_and_sets_and_rolling_back_goes_to_the_one_before(office: Office) -> None:
     first = office.policies.deploy("lua", SEEDED_FIRST, base=None, **QUICK)
     with pytest.raises(PolicyMoved):

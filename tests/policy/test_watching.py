@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headgate.policy.deciding import PolicySettings
-from headgate.policy.errors import PolicyForbidden
+from headgate.policy.errors import InvalidPolicy, PolicyForbidden
 from headgate.policy.template_library import template, templates
 from headgate.policy.verdict import HostSettings
 from headgate.policy.watching import FileWatcher, Reloaded
@@ -43,6 +43,33 @@ def test_a_changed_file_becomes_a_version_and_a_broken_one_leaves_the_last_good(
         second = reports.get(timeout=WITHIN)
         assert second.version not in (None, first.version)
         assert office.policies.library.pointer().active == second.version
+    finally:
+        watcher.stop()
+
+
+@pytest.mark.parametrize("source", [None, "function schedule(", "function schedule(c) return 7 end"])
+def test_a_file_that_is_broken_at_the_start_is_refused(office: Office, tmp_path: Path, source: str | None) -> None:
+    path = tmp_path / "policy.lua"
+    if source is not None:
+        path.write_text(source)
+    reports: list[Reloaded] = []
+    with pytest.raises(InvalidPolicy):
+        FileWatcher(office.policies, path, reports.append).start()
+    assert reports == []
+
+
+def test_a_file_that_is_too_slow_at_the_start_is_reported_and_followed(office: Office, tmp_path: Path) -> None:
+    path = tmp_path / "policy.lua"
+    path.write_text(
+        "function schedule(c) if #c.queue > 5000 then while true do end end return platform.schedule(c) end"
+    )
+    reports: queue.Queue[Reloaded] = queue.Queue()
+    watcher = FileWatcher(office.policies, path, reports.put)
+    assert watcher.start().version is None
+    try:
+        assert "with 10000 jobs" in reports.get(timeout=WITHIN).problem
+        path.write_text(GOOD)
+        assert reports.get(timeout=WITHIN).version is not None
     finally:
         watcher.stop()
 

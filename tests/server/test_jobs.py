@@ -55,6 +55,28 @@ def test_the_first_wrong_field_is_named(world: World) -> None:
         assert problem(client.post("/v2/jobs", json="x"), 400, "invalid_job")["detail"]
 
 
+def test_a_job_that_can_never_start_is_taken_and_it_is_said(make_world: MakeWorld) -> None:
+    with make_world(core={"total_units": 100}).client() as client:
+        one = submit(client, units=1_000)
+        assert one["warnings"] == [
+            f"{one['id']} needs 1000 units and there are 100 in all: it can never start unless units are added"
+        ]
+        many = submit(client, [{"units": 1}, {"units": 101}, {"units": 101}])
+        assert [text.split()[:3] for text in many["warnings"]] == [[many["ids"][1], "needs", "101"]]
+        assert "warnings" not in submit(client)
+        explained = client.get(f"/v2/jobs/{one['id']}/explain").json()
+        assert explained["reasons"][0]["code"] == "never_starts"
+
+
+def test_words_that_a_query_does_not_take_are_answered_with_those_it_does(world: World) -> None:
+    with world.client() as client:
+        found = problem(client.get("/v2/jobs", params={"state": "queued,foo"}), 400, "invalid_input")
+        assert found["field"] == "state"
+        assert "'foo'] is not among blocked, queued, leased, running, completed, failed" in found["detail"]
+        found = problem(client.get("/v2/jobs", params={"order": "up"}), 400, "invalid_input")
+        assert found["detail"] == "order: 'up' is not among newest, oldest"
+
+
 def test_an_array_is_taken_whole_or_not_at_all(world: World) -> None:
     with world.client() as client:
         answer = submit(client, [{"name": "a"}, {"name": "b"}])

@@ -8,8 +8,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.server.conftest import MakeWorld
-from tests.server.test_jobs import submit
-from tests.server.test_leases import register
+from tests.server.test_jobs import problem, submit
+from tests.server.test_leases import claim, register, word
 from tests.server.world import World
 
 PATH = "/v2/workers/w/stream"
@@ -183,6 +183,44 @@ def test_a_draining_worker_says_so(world: World) -> None:
             talk.say(type="drain", ref=5)
             assert talk.hear("words-done") == {"type": "words-done", "ref": 5, "problems": [None]}
             assert client.get("/v2/workers/w").json()["status"] == "draining"
+
+
+def test_a_worker_that_is_evicted_is_told_at_once_and_again_when_it_comes_back(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client)
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(lease, "start"))
+            talk.hear("words-done")
+            assert client.post("/v2/workers/w/evict", json={"reason": "it burns"}).json()["status"] == "draining"
+            assert talk.hear("leave") == {"type": "leave", "reason": "it burns"}
+        with world.socket(PATH) as talk:
+            assert talk.hear("leave")["reason"] == "it burns"
+            talk.say(type="words", ref=1, words=words(lease, "release"))
+            assert talk.hear("words-done")["problems"] == [None]
+            client.post("/v2/workers/w/undrain")
+        with world.socket(PATH) as talk:
+            assert talk.hear("granted")["leases"][0]["job_id"] == lease["job_id"]
+
+
+def test_a_worker_that_polls_hears_of_its_eviction_with_its_heartbeat(world: World) -> None:
+    with world.client() as client:
+        register(client)
+        submit(client)
+        lease = claim(client)["lease"]
+        assert "let_go_by" not in word(client, lease, "heartbeat").json()
+        client.post("/v2/workers/w/evict")
+        assert word(client, lease, "heartbeat").json()["let_go_by"] > lease["granted_at"]
+
+
+def test_only_an_administrator_evicts(world: World) -> None:
+    with world.client() as client:
+        register(client)
+        token = client.post("/v2/admin/tokens", json={"scopes": ["work"]}).json()["token"]
+        problem(client.post("/v2/workers/nobody/evict"), 404, "worker_not_found")
+    with world.client(token) as client:
+        problem(client.post("/v2/workers/w/evict"), 403, "forbidden")
 
 
 def test_the_newest_stream_of_a_worker_is_the_one(world: World) -> None:

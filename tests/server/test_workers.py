@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from headgate.core import commands as c
+from headgate.core.actions import StartWorker
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
 from tests.server.world import World
+from tests.up.house import until
 
 
 def test_a_worker_joins_and_says_anew_what_it_is(world: World) -> None:
@@ -44,6 +49,37 @@ def test_a_draining_worker_gets_no_further_work(world: World) -> None:
         problem(client.post("/v2/workers/nobody/drain"), 404, "worker_not_found")
 
 
+def test_a_drained_worker_is_given_work_again(world: World) -> None:
+    with world.client() as client:
+        register(client)
+        client.post("/v2/workers/w/drain")
+        submit(client)
+        assert claim(client)["denied"]["code"] == "worker_unfit"
+        assert client.post("/v2/workers/w/undrain", json={"reason": "updated"}).json()["status"] == "ready"
+        assert client.post("/v2/workers/w/undrain").json()["status"] == "ready"
+        assert claim(client)["lease"]["worker_id"] == "w"
+        problem(client.post("/v2/workers/nobody/undrain"), 404, "worker_not_found")
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_worker_is_undrained_to_where_it_hears_of_its_work(world: World, listens: bool) -> None:
+    """Its stream came, or went, while it drained."""
+    with world.client() as client:
+        register(client, pull=listens)
+        client.post("/v2/workers/w/drain")
+        with world.socket("/v2/workers/w/stream") as talk:
+            talk.say(type="beats", ref=1)
+            talk.hear("beats-done")
+            if listens:
+                client.post("/v2/workers/w/undrain")
+                submit(client)
+                assert len(talk.hear("granted")["leases"]) == 1
+                return
+        until(lambda: not world.app.service.deliveries.listens("w"))
+        client.post("/v2/workers/w/undrain")
+        assert world.read(lambda state: state.worker("w").spec.pull)
+
+
 def test_a_worker_leaves_with_nothing_in_hand_or_by_force(world: World) -> None:
     with world.client() as client:
         register(client)
@@ -54,6 +90,16 @@ def test_a_worker_leaves_with_nothing_in_hand_or_by_force(world: World) -> None:
         problem(word(client, lease, "start"), 409, "stale_lease")
         assert client.get(f"/v2/jobs/{job_id}").json()["state"] == "expired"
         problem(client.delete("/v2/workers/w"), 404, "worker_not_found")
+
+
+def test_a_pool_reads_which_workers_it_is_asked_to_start(world: World) -> None:
+    with world.client() as client:
+        assert "wanted" not in client.put("/v2/pools/lab", json={"node": "lab-1"}).json()
+        world.run(world.engine.do(c.Schedule((StartWorker("llama", "lab"),))))
+        wanted = client.put("/v2/pools/lab", json={"node": "lab-1"}).json()["wanted"]
+        assert wanted == [{"id": "lab/llama", "model_ref": "llama"}]
+        register(client, "lab/llama", pool="lab", model_ref="llama")
+        assert "wanted" not in client.get("/v2/pools/lab").json()
 
 
 def test_a_pool_reports_its_machine(world: World) -> None:

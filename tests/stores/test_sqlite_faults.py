@@ -303,6 +303,15 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(home: SqliteHom
     with pytest.raises(StoreDamaged, match=r"empty|not a SQLite database"):
         home.store().open()
     assert home.path.read_bytes() == content
+    assert [path.name for path in home.path.parent.iterdir()] == [home.path.name]
+
+
+def test_a_lock_that_was_there_before_stays_when_the_database_is_refused(home: SqliteHome) -> None:
+    Writer(home.store()).store.close()
+    home.path.write_bytes(b"hello")
+    with pytest.raises(StoreDamaged):
+        home.store().open()
+    assert home.path.with_name("headgate.db.lock").exists()
 
 
 def test_a_database_of_another_program_is_refused_and_left_as_it_is(home: SqliteHome) -> None:

@@ -1,13 +1,18 @@
 """Every command against a real service: what it prints, what it exits with."""
 
 import json
+import os
+import pty
 import stat
+import subprocess
+import sys
+import termios
 from urllib.request import Request, urlopen
 
 import pytest
 
 from headgate.cli import exits
-from tests.up.house import House
+from tests.up.house import PATIENCE, House, until
 
 POLICY = """scheduler:
   name: reports-wait
@@ -42,6 +47,62 @@ def test_run_says_how_a_command_was_killed_or_could_not_start(service: House) ->
     assert service.do("run", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
     missing = service.do("run", "--", "no-such-program")
     assert (missing.returncode, "cannot be run" in missing.stderr) == (exits.NOT_RUN, True)
+
+
+def test_run_cancels_its_job_when_it_is_told_to_end(service: House) -> None:
+    name = "told-to-end"
+    command = [sys.executable, "-m", "headgate", "run", "--name", name, "--", "sleep", "1000"]
+    with subprocess.Popen(command, cwd=service.directory, stderr=subprocess.PIPE, text=True) as process:
+        (job,) = until(lambda: service.ask("jobs", "--name", name, "--state", "running")["jobs"])
+        process.terminate()
+        assert process.wait(PATIENCE) == exits.TERMINATED
+        assert process.stderr is not None
+        assert process.stderr.read() == f"headgate: {job['id']} was cancelled\n"
+    assert service.ask("job", job["id"])["state"] == "cancelled"
+
+
+def test_a_job_that_can_never_start_is_taken_with_a_warning_that_job_and_explain_repeat(service: House) -> None:
+    done = service.do("submit", "-u", "1000", "--", "true")
+    never = "needs 1000 units and there are 100 in all: it can never start unless units are added"
+    job = done.stdout.strip()
+    assert (done.returncode, done.stderr) == (0, f"headgate submit: warning: {job} {never}\n")
+    assert f"never_starts: {never}" in service.do("explain", job).stdout
+    assert never in service.do("job", job).stdout
+    assert service.ask("job", job)["waits"][0] == never
+    assert service.do("cancel", job).returncode == 0
+
+
+def test_a_job_is_submitted_by_its_type_alone_with_or_without_a_payload(service: House) -> None:
+    job = submit(service, "--type", "resize", "--payload", '{"image": 7}')
+    shown = service.ask("job", job)
+    assert (shown["type"], shown["payload"], shown["run"]["kind"]) == ("resize", {"image": 7}, "python")
+    plain = submit(service, "--type", "resize")
+    assert service.do("cancel", job, plain).returncode == 0
+    nothing = service.do("submit", "--payload", "1")
+    assert (nothing.returncode, "--type" in nothing.stderr) == (exits.USAGE, True)
+
+
+def test_a_state_that_there_is_not_is_answered_with_those_there_are(service: House) -> None:
+    done = service.do("jobs", "--state", "foo")
+    assert (done.returncode, done.stdout) == (exits.BAD_INPUT, "")
+    assert "is not among blocked, queued, leased, running, completed, failed, expired, cancelled" in done.stderr
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"])
+def test_top_ends_with_q_as_with_ctrl_c_and_leaves_the_terminal_as_it_was(service: House, key: bytes) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    # a session of its own, whose terminal this is: only then does Ctrl-C reach it
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-m", "headgate", "top", "--interval", "30"]
+    with subprocess.Popen(command, cwd=service.directory, stdin=theirs, stdout=theirs) as process:
+        seen = b""
+        while b"COMPLETED" not in seen:
+            seen += os.read(ours, 65_536)
+        os.write(ours, key)
+        assert process.wait(PATIENCE) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_run_runs_in_the_directory_it_was_called_from(service: House) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from headgate.app.processes import WorkerProcesses
 from headgate.bootstrap import family
-from headgate.bootstrap.family import Child, Ended
+from headgate.bootstrap.family import GIVE_UP, Child, Ended, Restarts
+from headgate.client.errors import WorkersFailed
 from headgate.system import SystemClock
 from tests.up.house import until
 
@@ -99,3 +101,44 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         parent.kill()
         _, alive = psutil.wait_procs([orphan], timeout=20)
     assert alive == []
+
+
+def test_one_that_ends_at_once_again_and_again_is_given_up_and_one_that_is_killed_is_not() -> None:
+    restarts, killed = Restarts(), Restarts()
+    pauses = [restarts.after(1, 0.2) for _ in range(GIVE_UP)]
+    assert pauses[:3] == [0.5, 1.0, 2.0]
+    assert pauses[-2:] == [family.LONGEST_PAUSE, None]
+    assert None not in [killed.after(-signal.SIGKILL, 0.2) for _ in range(3 * GIVE_UP)]
+    assert [killed.after(-signal.SIGKILL, 3.0) for _ in range(GIVE_UP)] == [family.FIRST_PAUSE] * GIVE_UP
+
+
+def test_one_that_lives_for_a_while_begins_anew() -> None:
+    restarts = Restarts()
+    for _ in range(GIVE_UP - 1):
+        restarts.after(1, 0.2)
+    assert restarts.after(1, family.HEALTHY) == family.FIRST_PAUSE
+    assert [restarts.after(1, 0.2) for _ in range(GIVE_UP)][-1] is None
+
+
+@on_a_loop
+async def test_one_that_is_given_up_says_so_and_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(family, "LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(family, "GIVE_UP", 3)
+    ended: list[Ended] = []
+    more = asyncio.Event()
+    kept = child("raise SystemExit(3)", ended, more)
+    await kept.start()
+    while not ended or ended[-1].again_in is not None:
+        more.clear()
+        await asyncio.wait_for(more.wait(), 30)
+    assert (kept.given_up, kept.restarts, len(ended)) == (True, 2, 3)
+    await kept.stop(5)
+
+
+def test_worker_processes_of_an_app_that_cannot_work_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(family, "LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(family, "GIVE_UP", 2)
+    with pytest.raises(WorkersFailed):
+        WorkerProcesses("no_such_module:app", "memory://", {}).start(2).serve()

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
 from headgate.cli import exits
-from tests.up.house import PATIENCE, QUICK, House, house, until
+from tests.up.house import PATIENCE, QUICK, House, all_gone, house, until
 
 SERVER = (*QUICK, "--workers", "0", "--set", "core.pool_degraded=3s")
 LOADED: tuple[str, ...] = ("--set", "core.signals.memory.low=0", "--set", "core.signals.memory.high=0.000001")
@@ -189,3 +190,17 @@ def test_measured_load_shows_its_signals_wherever_a_user_looks(tmp_path: Path) -
             text = reply.read().decode()
         assert 'headgate_busy_signal{signal="memory"} 10.0' in text
         assert "headgate_busy_rating 10.0" in text
+
+
+def test_an_evicted_worker_stops_its_job_at_once_and_leaves_and_the_job_runs_elsewhere(server: House) -> None:
+    with program(server, "worker", "--id", "w") as worker:
+        job = server.do("submit", "--", "sleep", "1000").stdout.strip()
+        server.do("job", job, "--wait", "running")
+        (sleeper,) = until(lambda: psutil.Process(worker.process.pid).children())
+        assert server.do("workers", "--evict", "w").returncode == 0
+        assert worker.process.wait(PATIENCE) == 0
+        assert all_gone([sleeper]) == []
+        assert "worker w was told to leave" in worker.said()
+    shown = server.ask("job", job)
+    assert (shown["state"], shown.get("attempt", 0)) == ("queued", 0)
+    assert server.ask("workers")["workers"] == []

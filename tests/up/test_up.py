@@ -178,6 +178,11 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None
     assert (tmp_path / "bad.db").read_bytes() == before
 
 
+def test_an_empty_address_of_the_database_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, "--port", "0", "--db", "", code=exits.BAD_CONFIG, said="--db: must not be empty")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / ".headgate").write_text("in the way")
     refused(tmp_path, "--port", "0", code=exits.CANNOT_CREATE, said=".headgate: cannot be written")
@@ -191,6 +196,39 @@ def test_no_authentication_is_refused_off_loopback(tmp_path: Path, host: str) ->
 
 def test_a_host_that_is_not_ours_is_named(tmp_path: Path) -> None:
     refused(tmp_path, "--host", "no.such.host.invalid", code=exits.UNAVAILABLE, said="no.such.host.invalid")
+
+
+def test_an_app_that_cannot_be_loaded_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("app = 1\nprint('imported')\n")
+    (tmp_path / "broken.py").write_text("import headgate\nraise ValueError('no')\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(5)\n")
+    for app, said in {
+        "nope:app": "workers.app: 'nope' cannot be imported: No module named 'nope'",
+        "mine:app": "mine:app: is not a headgate.App",
+        "mine": "'mine' is not of the form module:app",
+        "broken:app": "ValueError: no",
+        "leaves:app": "workers.app: leaves:app: exit code 5",
+    }.items():
+        refused(tmp_path, "--port", "0", "--app", app, code=exits.BAD_CONFIG, said=said)
+    assert not (tmp_path / ".headgate").exists()
+
+
+def test_a_policy_file_that_cannot_be_used_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "broken.lua").write_text("function schedule(")
+    (tmp_path / "mine.txt").write_text("function schedule(c) return nil end\n")
+    (tmp_path / "mine.lua").write_text("function schedule(c) return nil end\n")
+    refused(tmp_path, "--policy", "nofile.yaml", code=exits.NOT_FOUND, said="nofile.yaml: No such file")
+    refused(tmp_path, "--policy", "broken.lua", code=exits.BAD_INPUT, said="policy.file: broken.lua: 1:")
+    refused(tmp_path, "--policy", "mine.txt", code=exits.BAD_INPUT, said="neither .lua nor .yaml")
+    platform = ("--policy", "mine.lua", "--mode", "platform")
+    refused(tmp_path, *platform, code=exits.BAD_CONFIG, said="policy.file: in platform mode")
+    assert not (tmp_path / ".headgate").exists()
+
+
+def test_a_policy_that_answers_nonsense_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "wild.lua").write_text("function schedule(c) return 7 end\n")
+    refused(tmp_path, "--port", "0", "--policy", "wild.lua", code=exits.BAD_INPUT, said="on generated context 0")
+    assert not (tmp_path / ".headgate" / "url").exists()
 
 
 # -- goals ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Child processes that are kept alive: one that ends is started again, later and later while it keeps ending."""
+"""Child processes that are kept alive: one that ends is started again, later and later while it keeps ending.
+
+One that never gets anywhere is given up, which is said: the reason lies in it, and will not go away by itself.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,14 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 HEALTHY = 60.0
 """Seconds of life after which an end counts as the first again."""
+ALIVE = 1.0
+"""Seconds of life after which one that was killed is replaced without delay; sooner, memory may be what it lacks."""
+AT_ONCE = 10.0
+"""Seconds of life within which a child did not get anywhere."""
+GIVE_UP = 10
+"""Ends at once, one after the other, that are enough."""
+_NOT_ITS_OWN = (-signal.SIGKILL, -signal.SIGTERM)
+"""Ends that somebody else brought about; they say nothing of how the next start will go."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -21,7 +32,29 @@ class Ended(msgspec.Struct, frozen=True):
 
     name: str
     how: str
-    again_in: float
+    again_in: float | None
+    """Seconds; none: it is given up."""
+
+
+class Restarts:
+    """When a process that ends is started again: later and later, and never if it keeps ending at once."""
+
+    def __init__(self) -> None:
+        self._pause = FIRST_PAUSE
+        self._at_once = 0
+
+    def after(self, code: int, lived: float) -> float | None:
+        """Seconds to wait before the next start; none: it is given up."""
+        if code in _NOT_ITS_OWN and lived >= ALIVE:
+            return FIRST_PAUSE
+        if lived >= HEALTHY:
+            self._pause = FIRST_PAUSE
+        if code not in _NOT_ITS_OWN:
+            self._at_once = self._at_once + 1 if lived < AT_ONCE else 0
+        if self._at_once >= GIVE_UP:
+            return None
+        pause, self._pause = self._pause, min(LONGEST_PAUSE, self._pause * 2)
+        return pause
 
 
 class Child:
@@ -37,6 +70,7 @@ class Child:
     ) -> None:
         self.name = name
         self.restarts = 0
+        self.given_up = False
         self._argv = tuple(argv)
         self._environment = dict(environment)
         self._report = report
@@ -85,22 +119,24 @@ class Child:
         )
 
     async def _keep(self) -> None:
-        pause = FIRST_PAUSE
+        restarts = Restarts()
         while self._process is not None:
             began = self._now()
             code = await self._process.wait()
             if self._stopping.is_set():
                 return
-            if self._now() - began >= HEALTHY * 1000:
-                pause = FIRST_PAUSE
-            self._report(Ended(self.name, _how(code), pause))
+            pause = restarts.after(code, (self._now() - began) / 1000)
+            self.given_up = pause is None
+            self._report(Ended(self.name, how_it_ended(code), pause))
+            if pause is None:
+                return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
                 return
-            pause = min(LONGEST_PAUSE, pause * 2)
             self.restarts += 1
             await self._spawn()
 
 
-def _how(code: int) -> str:
+def how_it_ended(code: int) -> str:
+    """The exit code or the signal, in words."""
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -31,6 +31,8 @@ class Beat(msgspec.Struct, frozen=True):
     failure: Exception | None = None
     again_in: float = 0.0
     """Seconds to the next."""
+    wanted: tuple[w.WantedOut, ...] = ()
+    """Workers that the pool is asked to start."""
 
 
 class PoolCalls:
@@ -38,13 +40,17 @@ class PoolCalls:
 
     def __init__(self, http: Http) -> None:
         self._http = http
+        self.wanted: tuple[w.WantedOut, ...] = ()
+        """The workers that the pool is asked to start, as of the last report."""
 
     def do(self, command: c.Command[Any]) -> w.PoolOut:
         """Send a report."""
         if not isinstance(command, c.ReportPool):
             raise TypeError(f"a pool agent only reports, it does not {type(command).__name__}")
         report = command.report
-        return self._http.call("PUT", f"/v2/pools/{segment(report.id)}", w.PoolOut, body=pool_in(report))
+        heard = self._http.call("PUT", f"/v2/pools/{segment(report.id)}", w.PoolOut, body=pool_in(report))
+        self.wanted = tuple(heard.wanted)
+        return heard
 
     def neighbour(self, pool_id: str, node: str) -> str | None:
         """The other machine that reports the same pool, if there is one."""
@@ -109,7 +115,7 @@ class Reporting:
         report = self._agent.hand_in(self._calls)
         if report is not None:
             self._heard, self._failures = True, 0
-            return Beat(report, None, self._every)
+            return Beat(report, None, self._every, self._calls.wanted)
         pause = min(LONGEST_RETRY, FIRST_RETRY * 2.0**self._failures)
         self._failures = min(16, self._failures + 1)
         return Beat(None, self._agent.failure, pause * (0.5 + self._chance.uniform()))

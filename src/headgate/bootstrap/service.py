@@ -78,8 +78,11 @@ async def open_service(config: Config, enough: asyncio.Event | None = None) -> A
         # 2. what feeds the gate
         if config.load.rating == "measured":
             await stack.enter_async_context(_sampling(engine, config))
-        # 3. the server
+        # 3. the policy file: what is decided from the first request on
         policies = Policies(AsyncDesk(engine, asyncio.get_running_loop()), deciding, clock.now)
+        if config.policy.file is not None:
+            await stack.enter_async_context(_watching(policies, Path(config.policy.file)))
+        # 4. the server
         ids = SystemIds(clock, chance)
         simulator = ServerSimulator(engine, config.server)
         serving = Serving(make_app(engine, policies, config.server, ids=ids, simulator=simulator))
@@ -88,9 +91,6 @@ async def open_service(config: Config, enough: asyncio.Event | None = None) -> A
         served = Served(engine, ids, policies, serving, store.name)
         if config.server.auth:
             served.worker_token = await _admit_workers(engine)
-        # 4. the policy file
-        if config.policy.file is not None:
-            await stack.enter_async_context(_watching(policies, Path(config.policy.file)))
         yield served
 
 
@@ -157,7 +157,7 @@ async def _sampling(engine: AsyncEngine, config: Config) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _watching(policies: Policies, path: Path) -> AsyncIterator[None]:
-    """Follow a policy file. One that is broken at the start is said and changes nothing."""
+    """Follow a policy file. One that is broken at the start is refused; later, it is said and changes nothing."""
     watcher = FileWatcher(policies, path, _reloaded)
     await asyncio.to_thread(watcher.start)
     try:

@@ -15,8 +15,9 @@ import uvloop
 
 from headgate.bootstrap import home
 from headgate.bootstrap.demo import submit_demo
-from headgate.bootstrap.family import Child, Ended
+from headgate.bootstrap.family import GIVE_UP, Child, Ended
 from headgate.bootstrap.logs import start_logs
+from headgate.bootstrap.preflight import preflight
 from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
 from headgate.config import Config
@@ -49,9 +50,11 @@ class _Up:
         self._children: list[Child] = []
 
     async def run(self) -> int:
-        """1. the directory, 2. engine and server, 3. the workers; then the same way back."""
+        """1. what can be seen to be wrong, 2. the directory, 3. engine and server, 4. the workers; then back again."""
         for which in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(which, self._asked_to_stop)
+        if not await preflight(self._config, self._enough):
+            return 0  # it was told to stop before it had begun
         directory = home.prepare(self._config.directory)
         try:
             failed = await self._serve(directory)
@@ -119,7 +122,12 @@ class _Up:
         return [*argv, "--app", workers.app] if workers.app else argv
 
     def _child_ended(self, ended: Ended) -> None:
-        say(f"worker {ended.name} ended ({ended.how}); it is started again in {ended.again_in:g} s")
+        if ended.again_in is not None:
+            say(f"worker {ended.name} ended ({ended.how}); it is started again in {ended.again_in:g} s")
+            return
+        say(f"worker {ended.name} ended ({ended.how}), {GIVE_UP} times in a row at once: IT IS GIVEN UP")
+        if all(child.given_up for child in self._children):
+            say("NO LOCAL WORKER IS LEFT: mend what they said above and start the service anew")
 
     async def _end_workers(self) -> None:
         if not self._children:

@@ -17,6 +17,7 @@ TIMED_OUT = 124
 NOT_RUN = 125
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 
 MEANINGS = {
     DONE: "done",
@@ -34,6 +35,7 @@ MEANINGS = {
     NOT_RUN: "`run`: the job ended without an exit code of its own (cancelled, expired, it could not be started)",
     INTERRUPTED: "interrupted with Ctrl-C",
     BROKEN_PIPE: "whoever read the output stopped reading",
+    TERMINATED: "`run`: ended with SIGTERM, as `timeout` does; the job was cancelled",
 }
 
 

@@ -16,7 +16,7 @@ def job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="-- CMD", help="the command, after --")
     group = parser.add_argument_group("job")
     group.add_argument("--name", help="what to call it")
-    group.add_argument("--type", help="its type: workers may take only some")
+    group.add_argument("--type", help="its type; without a command, the handler that workers have for it")
     group.add_argument("-p", "--priority", help="high, normal, low, background, ... or 1 (lowest) to 5")
     group.add_argument("-u", "--units", type=int, help="capacity units it takes (default 1)")
     group.add_argument("--tenant", help="on whose account")
@@ -72,8 +72,10 @@ def _run(arguments: argparse.Namespace, *, local: bool) -> dict[str, Any]:
         if argv:
             raise Failure(USAGE, "a job is a command or --handler, not both")
         return {"kind": "python", "handler": arguments.handler}
+    if not argv and arguments.type:
+        return {"kind": "python"}  # a worker that has a handler for the type knows what to do
     if not argv:
-        raise Failure(USAGE, "what to run comes after --, for example: -- echo hello")
+        raise Failure(USAGE, "what to run comes after --, for example: -- echo hello; or name a --type or a --handler")
     run: dict[str, Any] = {"kind": "command", "argv": argv}
     cwd = arguments.cwd or (str(Path.cwd()) if local else None)
     if cwd:

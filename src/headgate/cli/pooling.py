@@ -100,6 +100,7 @@ class _Speaker:
         self._wanted = wanted
         self._url = url
         self._last: tuple[Any, ...] = ()
+        self._asked: frozenset[str] = frozenset()
 
     def tell(self, beat: Beat) -> None:
         """One report was sent, or was not."""
@@ -118,6 +119,11 @@ class _Speaker:
             gpus = f", {len(report.gpus)} GPUs" if report.gpus else ""
             self.line(f"pool {report.id}: busy {report.busy:.1f} of 10 ({why}){gpus}")
         self._last = said
+        for wanted in beat.wanted:
+            if wanted.id not in self._asked:
+                where = f" on {', '.join(wanted.gpu_ids)}" if wanted.gpu_ids else ""
+                self.line(f"pool {report.id} is asked for worker {wanted.id} with model {wanted.model_ref}{where}")
+        self._asked = frozenset(wanted.id for wanted in beat.wanted)
 
     def line(self, text: str) -> None:
         """On standard error: standard output is for programs."""
@@ -138,6 +144,7 @@ def _as_data(pool_id: str, beat: Beat) -> dict[str, Any]:
         "signals": dict(report.signals),
         "reasons": list(report.reasons),
         "gpus": [{**msgspec.structs.asdict(gpu), "vram_free": gpu.vram_free} for gpu in report.gpus],
+        "wanted": [msgspec.structs.asdict(wanted) for wanted in beat.wanted],
     }
 
 

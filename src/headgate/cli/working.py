@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,7 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
             handlers=wanted.app is not None,
             options=Options(drain=wanted.drain, grace=_STOP),
         )
+        worker.dismissed = lambda why: _dismissed(enough, worker.spec.id, why)
         worker.start()
         if not wanted.quiet:
             print(f"worker {worker.spec.id} works for {url} with {wanted.slots} slots", file=sys.stderr, flush=True)
@@ -58,14 +60,25 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
     return DONE
 
 
+def _dismissed(enough: threading.Event, worker_id: str, why: str) -> None:
+    print(f"worker {worker_id} was told to leave: {why}", file=sys.stderr, flush=True)
+    enough.set()
+
+
 def _app(url: str, token: str | None, source: str | None) -> App:
     if source is None:
         return App(url, token=token)
     if token:
         os.environ["HEADGATE_TOKEN"] = token  # the app reads it there; jobs do not get it
+    found = load_app(source)
+    found.move(url)
+    return found
+
+
+def load_app(source: str) -> App:
+    """The app that `module:app` names, looked for in the working directory first."""
     sys.path.insert(0, str(Path.cwd()))
     found = load(source)
     if not isinstance(found, App):
         raise Failure(USAGE, f"--app {source}: is not a headgate.App")
-    found.move(url)
     return found

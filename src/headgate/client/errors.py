@@ -5,6 +5,7 @@ HeadgateError
 +- RequestRefused          the server says no in a way that this client does not know (`code`, `status`)
 +- NothingCanRun           no worker anywhere can run the job
 +- ResultTimeout           the job has not ended in time (a TimeoutError too)
++- WorkersFailed           every worker process of `run_workers` ends as soon as it is started
 +- LeaseLost               the lease is over while the work still goes on
 +- NotCompleted            the job has ended otherwise than completed
    +- JobFailed, JobExpired, JobCancelled
@@ -32,6 +33,10 @@ class NothingCanRun(HeadgateError):
 
 class ResultTimeout(HeadgateError, TimeoutError):
     """The job has not ended in time."""
+
+
+class WorkersFailed(HeadgateError):
+    """The worker processes end as soon as they are started; they are given up."""
 
 
 class LeaseLost(HeadgateError):

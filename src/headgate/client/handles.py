@@ -83,10 +83,12 @@ class AsyncJobHandle:
         return f"job {self.id} {what}; it is {found.state}" + (f": {because}" if because else "")
 
     async def _hopeless(self, job_id: str, depth: int) -> bool:
-        """Whether nothing but a new worker could make it run; a job that waits for such a job is no better off."""
+        """Whether nothing but more workers or units could make it run; who waits for such a job is no better off."""
         found = await self._hop(self._connection.explain, job_id)
         for reason in found.reasons:
             if reason["code"] == "no_fitting_worker" and set(reason.get("failing", {})) <= _LASTING:
+                return True
+            if reason["code"] == "never_starts":
                 return True
             if reason["code"] == "blocked_by" and depth:
                 return any([await self._hopeless(other, depth - 1) for other in reason.get("jobs", [])])

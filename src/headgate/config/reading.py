@@ -107,6 +107,11 @@ def _from_flags(
     found: dict[Path, Given] = {}
     for name, (flag, value) in flags.items():
         key = keys[tuple(name.split("."))]
+        if (
+            value == ""
+        ):  # a variable of a script that was not set; taken for the default, it would open another database
+            problems.append(f"{flag}: must not be empty; leave it out for the default")
+            continue
         take = _take_text if isinstance(value, str) else _take
         take(key, value, flag, found, problems)
     return found

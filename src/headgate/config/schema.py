@@ -78,7 +78,7 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def database_url(self) -> str:
         """The address of the database."""
-        return self.database or f"{self.directory}/headgate.db"
+        return f"{self.directory}/headgate.db" if self.database is None else self.database
 
 
 DURATIONS = frozenset(
@@ -102,6 +102,7 @@ DURATIONS = frozenset(
         "core.worker_silence",
         "core.pool_degraded",
         "core.pool_offline",
+        "core.forget_offline",
         "core.time_of_day.utc_offset",
         "policy.starve_after",
         "policy.longest_hold",

@@ -109,6 +109,16 @@ class NoCapacity(Reason, frozen=True, tag="no_capacity"):
         return f"needs {self.needed} units{where}, {self.free} are free, {self.missing} missing"
 
 
+class NeverStarts(Reason, frozen=True, tag="never_starts"):
+    """It takes more units than there are when nothing else runs: waiting does not help."""
+
+    needed: int
+    most: int
+
+    def detail(self) -> str:
+        return f"needs {self.needed} units and there are {self.most} in all: it can never start unless units are added"
+
+
 class QuotaReached(Reason, frozen=True, tag="quota"):
     tenant: str
     quota: str
@@ -118,7 +128,8 @@ class QuotaReached(Reason, frozen=True, tag="quota"):
 
     def detail(self) -> str:
         held, needed = plain(self.used), plain(self.needed)
-        return f"tenant {self.tenant} may hold {plain(self.limit)} {self.quota}, holds {held}, needs {needed}"
+        text = f"tenant {self.tenant} may hold {plain(self.limit)} {self.quota}, holds {held}, needs {needed}"
+        return f"{text}: it can never start unless the quota is raised" if self.needed > self.limit else text
 
 
 class Stagger(Reason, frozen=True, tag="stagger"):
@@ -195,6 +206,7 @@ AnyReason = (
     | NotBefore
     | BusyGate
     | NoCapacity
+    | NeverStarts
     | QuotaReached
     | Stagger
     | WorkerUnfit

@@ -180,6 +180,20 @@ class DrainWorker(Command[None], frozen=True, tag=True):
     reason: str = ""
 
 
+class UndrainWorker(Command[None], frozen=True, tag=True):
+    """Give a draining worker work again."""
+
+    worker_id: str
+    reason: str = ""
+
+
+class EvictWorker(Command[None], frozen=True, tag=True):
+    """Ask a worker to stop its jobs at once, give back their leases and leave."""
+
+    worker_id: str
+    reason: str = ""
+
+
 class FailWorker(Command[None], frozen=True, tag=True):
     """The worker is broken: no further work, and its leases end as expired."""
 

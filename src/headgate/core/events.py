@@ -198,7 +198,7 @@ class WorkerWanted(Event, frozen=True, tag="worker-wanted"):
 
 
 class WorkerEvicted(Event, frozen=True, tag="worker-evicted"):
-    """An idle worker is asked to leave, to make room for another model."""
+    """A worker is asked to leave: an idle one, to make room for another model; any, by an administrator."""
 
     id: str
     reason: str = ""

@@ -10,6 +10,7 @@ from headgate.core.actions import (
     BlockedBy,
     BusyGate,
     MakingRoom,
+    NeverStarts,
     NoCapacity,
     NoFittingWorker,
     NotBefore,
@@ -41,12 +42,15 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(state: State, job_id: str, now: int) -> Explanation:
     """Say why a job does not run."""
     job = state.job(job_id)
+    never = never_starts(state, job)
+    beside = () if never is None else (never,)
     if job.state is JobState.BLOCKED:
-        return Explanation(job.id, job.state, (_blocked(state, job),), None)
+        return Explanation(job.id, job.state, (_blocked(state, job), *beside), None)
     if job.state is not JobState.QUEUED:
         return Explanation(job.id, job.state, (NotQueued(job.state),), None)
     if not job.ready and job.not_before is not None:
-        return Explanation(job.id, job.state, (NotBefore(job.not_before, max(0, job.not_before - now)),), None)
+        later = NotBefore(job.not_before, max(0, job.not_before - now))
+        return Explanation(job.id, job.state, (later, *beside), None)
     ahead = position(state, job)
     return Explanation(job.id, job.state, tuple(_reasons(state, job, now, ahead)), ahead)
 
@@ -62,7 +66,8 @@ def _reasons(state: State, job: Job, now: int, ahead: int) -> list[AnyReason]:
     if job.id in state.preempting:
         victims = sorted(lease.job_id for id_ in state.preempting[job.id] if (lease := state.leases.get(id_)))
         found.append(MakingRoom(tuple(victims)))
-    found += _no_units(state, shape.units, now)
+    never = _never_fits(state, shape)
+    found += _no_units(state, shape.units, now) if never is None else [never]
     found.append(over_quota(state.tenants[job.kind.of.tenant], shape))
     if not shape.external:
         found.append(_no_worker(state, shape, now))
@@ -93,13 +98,28 @@ def _no_units(state: State, units: int, now: int) -> list[AnyReason]:
     return [reason, BusyGate(load.rating, load.words(now, settings))]
 
 
+def never_starts(state: State, job: Job) -> AnyReason | None:
+    """Why a job could not start if nothing else ran; none if it could. Units or a quota may be raised later."""
+    shape, tenant = job.kind.bucket.shape, state.tenants[job.kind.of.tenant].spec
+    if (never := _never_fits(state, shape)) is not None:
+        return never
+    if tenant.max_units is not None and shape.units > tenant.max_units:
+        return over_quota(state.tenants[tenant.id], shape)
+    return None
+
+
+def _never_fits(state: State, shape: Shape) -> NeverStarts | None:
+    most = state.settings.total_units - state.settings.reserve
+    return NeverStarts(shape.units, most) if shape.units > most else None
+
+
 def startable(state: State, job: Job) -> bool:
     """Whether time alone can bring a waiting job to its start: it fits the units, and a worker that is there.
 
     When a machine that takes nothing now will take something again, nobody knows.
     """
     shape = job.kind.bucket.shape
-    if shape.units > state.settings.total_units - state.settings.reserve:
+    if never_starts(state, job) is not None:
         return False
     return shape.external or any(
         worker.status in ("ready", "starting")

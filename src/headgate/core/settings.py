@@ -99,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True):
     worker_silence: int = 60_000
     pool_degraded: int = 15_000
     pool_offline: int = 60_000
+    forget_offline: int = 86_400_000
     required_pools: tuple[str, ...] = ()
     """Pools whose machines must have reported before anything is granted there, also after a restart."""
     retain_finished: int = 10_000
@@ -124,6 +125,7 @@ _POSITIVE = (
     "worker_silence",
     "pool_degraded",
     "pool_offline",
+    "forget_offline",
 )
 _NOT_NEGATIVE = (
     "total_units",

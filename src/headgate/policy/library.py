@@ -14,6 +14,7 @@ from headgate.policy.sources import Language, Prepared
 R = TypeVar("R")
 VERSIONS, POINTER = "policy-version", "policy-pointer"
 _KEPT_MOVES = 200
+_BACK = "rollback"
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -40,6 +41,8 @@ class Move(msgspec.Struct, frozen=True):
     shadow: str | None
     who: str
     why: str
+    back: bool = False
+    """Whether it went back: what was left that way is no longer among what came before."""
 
 
 class Tripped(msgspec.Struct, frozen=True):
@@ -129,6 +132,7 @@ class Library:
         who: str = "",
         why: str = "",
         base: str | msgspec.UnsetType | None = msgspec.UNSET,
+        back: bool = False,
     ) -> Pointer:
         """Point to a version (none: the platform policy). With `base`, only if that is what is active now."""
         body = self._body()
@@ -140,16 +144,20 @@ class Library:
         if mode == "active":
             changed["tripped"] = None
         after = msgspec.structs.replace(before, **changed)
-        return self._set(body, msgspec.structs.replace(after, moves=_recorded(after, at, who, why)))
+        return self._set(body, msgspec.structs.replace(after, moves=_recorded(after, at, who, why, back=back)))
 
     def rollback(self, at: int, *, to: str | None = None, who: str = "", why: str = "") -> Pointer:
-        """Back to a version, or to the one that was active before this one."""
-        pointer = self.pointer()
+        """Back to a version, or to the one that was active before this one; again, and it goes one further back.
+
+        Before the first there is the platform policy, and before that nothing: it stays.
+        """
+        why = why or _BACK
         if to is not None:
-            return self.move("active", self.get(to).id, at, who=who, why=why or "rollback")
-        earlier = [move.active for move in pointer.moves if move.active != pointer.active]
+            return self.move("active", self.get(to).id, at, who=who, why=why, back=True)
+        pointer = self.pointer()
+        *earlier, _ = _line(pointer)
         target = earlier[-1] if earlier else None
-        return self.move("active", target, at, who=who, why=why or "rollback", base=pointer.active)
+        return self.move("active", target, at, who=who, why=why, base=pointer.active, back=True)
 
     def enable(self, at: int, *, who: str = "") -> Pointer:
         """Let a tripped policy decide again."""
@@ -171,8 +179,22 @@ class Library:
         return after
 
 
-def _recorded(pointer: Pointer, at: int, who: str, why: str) -> tuple[Move, ...]:
-    return (*pointer.moves, Move(at, pointer.active, pointer.shadow, who, why))[-_KEPT_MOVES:]
+def _recorded(pointer: Pointer, at: int, who: str, why: str, *, back: bool = False) -> tuple[Move, ...]:
+    return (*pointer.moves, Move(at, pointer.active, pointer.shadow, who, why, back))[-_KEPT_MOVES:]
+
+
+def _line(pointer: Pointer) -> list[str | None]:
+    """What was active one after the other up to now, the platform policy first, without what was rolled back."""
+    line: list[str | None] = [None]
+    for move in pointer.moves:
+        if move.active == line[-1]:
+            continue
+        if (move.back or move.why == _BACK) and move.active in line:
+            while line[-1] != move.active:
+                line.pop()
+        else:
+            line.append(move.active)
+    return line
 
 
 def read_version(body: bytes) -> Version:

@@ -33,10 +33,14 @@ class FileWatcher:
         self.last: Reloaded | None = None
 
     def start(self) -> Reloaded:
-        """Load the file as it is, then follow it. In platform mode nothing is watched."""
+        """Load the file as it is, then follow it. In platform mode nothing is watched.
+
+        One that cannot be deployed is refused with `InvalidPolicy`, unless it is only too slow: that may be the machine
+        at this moment, and is reported as later problems are.
+        """
         if self._policies.mode == "platform":
             raise PolicyForbidden("in platform mode no policy file is watched")
-        first = self.reload()
+        first = self.reload(strict=True)
         self._thread = threading.Thread(target=self._watch, name="headgate-policy-file", daemon=True)
         self._thread.start()
         return first
@@ -47,12 +51,14 @@ class FileWatcher:
         if self._thread is not None:
             self._thread.join()
 
-    def reload(self) -> Reloaded:
+    def reload(self, *, strict: bool = False) -> Reloaded:
         """Deploy the file as it now is; a problem is reported and changes nothing."""
         try:
             version = self._policies.deploy_file(self._path)
             outcome = Reloaded(str(self._path.name), version.id)
         except InvalidPolicy as problem:
+            if strict and not _only_slow(problem):
+                raise
             outcome = Reloaded(str(self._path.name), None, str(problem))
         self.last = outcome
         self._report(outcome)
@@ -73,3 +79,8 @@ class FileWatcher:
         for _ in changes:
             if self._path.exists():
                 self.reload()
+
+
+def _only_slow(problem: InvalidPolicy) -> bool:
+    wrong = {note["code"] for note in problem.details.get("diagnostics", ()) if note["severity"] == "error"}
+    return wrong == {"speed"}

@@ -40,6 +40,8 @@ class Outbox:
         self.pending: deque[str] = deque()
         """Those it has not been given."""
         self.stops: list[Stop] = []
+        self.leave: str | None = None
+        """Why the worker has to leave, until it has or may stay after all."""
         self.listener: Listener | None = None
         self.pollers: deque[asyncio.Future[str]] = deque()
 
@@ -49,7 +51,7 @@ class Outbox:
             poller = self.pollers.popleft()
             if not poller.done():
                 poller.set_result(self.pending.popleft())
-        if self.listener is not None and (self.pending or self.stops):
+        if self.listener is not None and (self.pending or self.stops or self.leave is not None):
             self.listener.wake()
 
     def next(self) -> str | None:
@@ -59,7 +61,7 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """Whether it can be forgotten."""
-        return not (self.live or self.pollers or self.listener)
+        return not (self.live or self.pollers or self.listener or self.leave is not None)
 
 
 class Deliveries:
@@ -82,6 +84,9 @@ class Deliveries:
             e.DeadlineMissed: self._cancelled,
             e.DependencyFailed: self._cancelled,
             e.PreemptionAsked: self._preempted,
+            e.WorkerEvicted: self._evicted,
+            e.WorkerChanged: self._changed,
+            e.WorkerRemoved: self._stays_or_left,
         }
 
     # -- what the engine tells ----------------------------------------------------------------------------------
@@ -161,6 +166,21 @@ class Deliveries:
             outbox.stops.append(Stop(event.lease_id, "preempted", event.fence_at / 1000))
             self._touched.add(outbox)
 
+    def _evicted(self, event: e.WorkerEvicted) -> None:
+        outbox = self.of(event.id)
+        outbox.leave = event.reason or "it was evicted"
+        self._touched.add(outbox)
+
+    def _changed(self, event: e.WorkerChanged) -> None:
+        if event.status == "ready":
+            self._stays_or_left(event)
+
+    def _stays_or_left(self, event: e.WorkerChanged | e.WorkerRemoved) -> None:
+        outbox = self._outboxes.get(event.id)
+        if outbox is not None and outbox.leave is not None:
+            outbox.leave = None
+            self._touched.add(outbox)
+
     # -- what workers ask ---------------------------------------------------------------------------------------
 
     def of(self, worker_id: str) -> Outbox:
@@ -169,6 +189,16 @@ class Deliveries:
         if outbox is None:
             outbox = self._outboxes[worker_id] = Outbox(worker_id)
         return outbox
+
+    def listens(self, worker_id: str) -> bool:
+        """Whether a worker has a stream."""
+        outbox = self._outboxes.get(worker_id)
+        return outbox is not None and outbox.listener is not None
+
+    def has_to_leave(self, worker_id: str | None) -> bool:
+        """Whether a worker was evicted and is still there."""
+        outbox = None if worker_id is None else self._outboxes.get(worker_id)
+        return outbox is not None and outbox.leave is not None
 
     async def attach(self, worker_id: str, listener: Listener) -> Outbox:
         """Let a stream take what is there. What was delivered and never started comes again."""

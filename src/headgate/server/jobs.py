@@ -11,6 +11,7 @@ from headgate import views
 from headgate.core import commands as c
 from headgate.core import quantities
 from headgate.core.errors import IllegalTransition, InvalidInput, InvalidJob, JobNotFound
+from headgate.core.explain import never_starts
 from headgate.core.job import CLASSES
 from headgate.core.job_input import LIMITS, long_text, pairs
 from headgate.core.job_input import parse_job as parse
@@ -25,6 +26,7 @@ from headgate.server.submitting import submit_jobs
 from headgate.wire import http as w
 
 routes = Routes()
+_MOST_WARNINGS = 10
 LOG = "log"
 """The kind of record that holds the output of jobs."""
 Limit = Annotated[int, Meta(ge=1, le=1_000)]
@@ -71,7 +73,7 @@ async def submit(service: Service, call: Call) -> Reply:
     key = call.headers.get(b"idempotency-key")
     submitted = await submit_jobs(service, call.caller, given, None if key is None else key.decode("latin-1"))
     headers = [] if any(submitted.created) or not submitted.ids else [(b"idempotency-replayed", b"true")]
-    answer: Any = w.SubmittedOut(list(submitted.ids), list(submitted.created))
+    answer: Any = w.SubmittedOut(list(submitted.ids), list(submitted.created), _warnings(service, submitted))
     if isinstance(given, dict):
         answer = await _one(service, submitted)
     return Reply(answer, 201, headers=headers)
@@ -81,9 +83,21 @@ async def _one(service: Service, submitted: c.Submitted) -> w.SubmittedJobOut:
     (job_id,) = submitted.ids
     live = service.state.jobs.get(job_id) if all(submitted.created) else None
     if live is not None:
-        return views.submitted_job_out(live, created=True)
+        return views.submitted_job_out(live, created=True, warnings=_warnings(service, submitted))
     shown = views.job_out(await service.ask(GetJob(job_id)))
     return w.SubmittedJobOut(*msgspec.structs.astuple(shown), ids=list(submitted.ids), created=list(submitted.created))
+
+
+def _warnings(service: Service, submitted: c.Submitted) -> list[str]:
+    """Jobs that need more than there is: they are taken, since more may come, and it is said. Each kind once."""
+    found: dict[int, str] = {}
+    for job_id in submitted.ids:
+        job = service.state.jobs.get(job_id)
+        if job is None or id(job.kind) in found:
+            continue
+        never = never_starts(service.state, job)
+        found[id(job.kind)] = "" if never is None else f"{job_id} {never.detail()}"
+    return [text for text in found.values() if text][:_MOST_WARNINGS]
 
 
 async def find(service: Service, call: Call) -> JobInfo:

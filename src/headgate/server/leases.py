@@ -200,7 +200,15 @@ async def start(service: Service, call: Call) -> Reply:
 async def heartbeat(service: Service, call: Call) -> Reply:
     """The holder is alive: the lease holds for another TTL."""
     given = strict.read_as(call.body, w.TokenIn)
-    return Reply(views.beat_out(await _say(service, call, Said(c.Heartbeat(call["id"], given.token)))))
+    return _beat(service, await _say(service, call, Said(c.Heartbeat(call["id"], given.token))))
+
+
+def _beat(service: Service, beat: c.Beat) -> Reply:
+    """How the lease stands; one of a worker that was evicted has to be let go of."""
+    lease = service.state.leases.get(beat.lease_id)
+    if lease is not None and beat.let_go_by is None and service.deliveries.has_to_leave(lease.worker_id):
+        beat = msgspec.structs.replace(beat, let_go_by=service.now() + service.state.settings.preemption_grace)
+    return Reply(views.beat_out(beat))
 
 
 @_word("progress", w.ProgressIn, w.BeatOut)
@@ -208,7 +216,7 @@ async def progress(service: Service, call: Call) -> Reply:
     """How far the work is, which is a heartbeat too."""
     given = strict.read_as(call.body, w.ProgressIn)
     command = c.Progress(call["id"], given.token, given.fraction, given.note)
-    return Reply(views.beat_out(await _say(service, call, Said(command, given.log))))
+    return _beat(service, await _say(service, call, Said(command, given.log)))
 
 
 @_word("complete", w.CompleteIn, w.SettledOut)

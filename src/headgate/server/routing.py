@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -197,7 +198,19 @@ def read_query(kind: Any, text: bytes) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise wrong_field(error) from None
+        refused = wrong_field(error)
+        name = str(refused.field).partition("[")[0]
+        choices = _choices(fields[name].type) if name in fields else []
+        if not choices or "enum" not in str(error):
+            raise refused from None
+        raise InvalidInput(f"{given[name]!r} is not among {', '.join(choices)}", field=name) from None
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a field takes, where it takes only some."""
+    if typing.get_origin(kind) is typing.Literal:
+        return list(typing.get_args(kind))
+    return [word for part in typing.get_args(kind) for word in _choices(part)]
 
 
 def _pairs(text: bytes) -> list[tuple[str, str]]:

@@ -36,6 +36,7 @@ class Stream:
         self._socket = socket
         self._worker_id = worker_id
         self._news = asyncio.Event()
+        self._told_to_leave = False
         self._heard = 0
         """The highest ref of the worker's messages."""
         self._wording = Wording(service.engine, service.settings.max_log)
@@ -88,6 +89,9 @@ class Stream:
                 stops, outbox.stops = outbox.stops, []
                 for stop in stops:
                     await self._socket.send(stop)
+                if outbox.leave is not None and not self._told_to_leave:
+                    self._told_to_leave = True
+                    await self._socket.send(m.Leave(outbox.leave))
                 await self._grant_all(outbox)
         except ClientGone:
             await self._socket.close(1008, "too slow")

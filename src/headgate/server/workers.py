@@ -1,6 +1,9 @@
-"""Calls on workers: join, look, drain, leave."""
+"""Calls on workers: join, look, drain and back, evict, leave."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +18,7 @@ from headgate.server.service import Service
 from headgate.wire import http as w
 
 routes = Routes()
+H = TypeVar("H")
 
 
 class RemoveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,19 +98,45 @@ async def remove_worker(service: Service, call: Call) -> Reply:
     return Reply(b"", 204)
 
 
-@routes.add(
-    "POST",
-    "/v2/workers/{id}/drain",
-    "work",
-    body=w.DrainIn,
-    optional_body=True,
-    replies={200: w.WorkerOut},
-    urgency=Urgency.CLAIM,
-    audit=True,
-    tenants=False,
-)
+def _change(verb: str, scope: Literal["work", "admin"]) -> Callable[[H], H]:
+    """Enter the call of a change that somebody asks for, with the reason."""
+    return routes.add(
+        "POST",
+        f"/v2/workers/{{id}}/{verb}",
+        scope,
+        body=w.DrainIn,
+        optional_body=True,
+        replies={200: w.WorkerOut},
+        urgency=Urgency.CLAIM,
+        audit=True,
+        tenants=False,
+    )
+
+
+@_change("drain", "work")
 async def drain_worker(service: Service, call: Call) -> Reply:
     """Give a worker no further work; it finishes what it has."""
-    reason = strict.read_as(call.body, w.DrainIn).reason if call.body else ""
-    await service.engine.do(c.DrainWorker(call["id"], reason[:1_000]))
+    await service.engine.do(c.DrainWorker(call["id"], _reason(call)))
     return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+@_change("undrain", "work")
+async def undrain_worker(service: Service, call: Call) -> Reply:
+    """Give a draining worker work again; one that does not drain stays as it is."""
+    await service.engine.do(c.UndrainWorker(call["id"], _reason(call)))
+    worker = service.state.worker(call["id"])
+    pull = not service.deliveries.listens(worker.id)
+    if worker.status == "ready" and worker.spec.pull != pull:  # its stream came or went while it drained
+        await service.engine.do(c.RegisterWorker(msgspec.structs.replace(worker.spec, pull=pull)))
+    return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+@_change("evict", "admin")
+async def evict_worker(service: Service, call: Call) -> Reply:
+    """Have a worker stop its jobs at once and leave; they queue again, and the attempt does not count."""
+    await service.engine.do(c.EvictWorker(call["id"], _reason(call)))
+    return Reply(views.worker_out(service.state.worker(call["id"])))
+
+
+def _reason(call: Call) -> str:
+    return strict.read_as(call.body, w.DrainIn).reason[:1_000] if call.body else ""

@@ -221,6 +221,8 @@ class RandomWalk:
             *[c.WorkerBeat(name)] * 4,
             c.Claim(name, draw.choice((0, 1, 3))),
             c.DrainWorker(name),
+            c.UndrainWorker(name),
+            c.EvictWorker(name),
             c.FailWorker(name),
             c.RemoveWorker(name, draw.random() < 0.3),
             *[c.ReportPool(self._pool())] * 6,

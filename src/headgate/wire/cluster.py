@@ -53,7 +53,7 @@ class WorkersOut(Out, frozen=True):
 
 
 class DrainIn(Body, frozen=True):
-    """Why a worker gets no further work."""
+    """Why a worker gets no further work, gets work again, or has to leave."""
 
     reason: str = ""
 
@@ -97,6 +97,14 @@ class GpuOut(Out, frozen=True):
     temperature: float | None = None
 
 
+class WantedOut(Out, frozen=True):
+    """A worker that a pool is asked to start: under this id, with this model, on these GPUs."""
+
+    id: str
+    model_ref: str | None = None
+    gpu_ids: list[str] = []
+
+
 class PoolOut(Out, frozen=True):
     """A pool as the engine sees it."""
 
@@ -115,6 +123,8 @@ class PoolOut(Out, frozen=True):
     last_report: float | None = None
     reasons: list[str] = []
     signals: dict[str, float] = {}
+    wanted: list[WantedOut] = []
+    """Workers that a policy asked this pool to start and that have not come yet."""
 
 
 class PoolsOut(Out, frozen=True):

@@ -73,6 +73,7 @@ class SubmittedJobOut(JobOut, frozen=True, kw_only=True):
 
     ids: list[str]
     created: list[bool]
+    warnings: list[str] = []
 
 
 class SubmittedOut(Out, frozen=True):
@@ -80,6 +81,8 @@ class SubmittedOut(Out, frozen=True):
 
     ids: list[str]
     created: list[bool]
+    warnings: list[str] = []
+    """Why jobs that were taken can never start as things are: they need more than there is."""
 
 
 class PatchIn(Body, frozen=True):

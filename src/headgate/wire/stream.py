@@ -95,7 +95,13 @@ class Stop(Message, frozen=True, tag="stop"):
     let_go_by: float | None = None
 
 
-ServerMessage = Granted | WordsDone | BeatsDone | Stop
+class Leave(Message, frozen=True, tag="leave"):
+    """The worker was evicted: it stops its jobs at once, gives back their leases and leaves."""
+
+    reason: str = ""
+
+
+ServerMessage = Granted | WordsDone | BeatsDone | Stop | Leave
 
 # -- the live feed ------------------------------------------------------------------------------------------------
 

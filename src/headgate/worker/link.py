@@ -28,6 +28,8 @@ class Turn(msgspec.Struct, frozen=True):
     let_go: tuple[tuple[str, int], ...] = ()
     """Leases to be given back, with the milliseconds that are left for it."""
     draining: bool = False
+    leave: str = ""
+    """Why the worker has to stop everything and leave; empty: it may stay."""
 
 
 class Link(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.client.errors import ConnectionFailed
 from headgate.client.http import Http, segment
-from headgate.core.errors import Conflict, InvalidInput, NotFound, StaleLease
+from headgate.core.errors import Conflict, InvalidInput, NotFound, StaleLease, WorkerNotFound
 from headgate.ports import Clock
 from headgate.wire import http as w
 from headgate.wire.stream import Word
@@ -67,9 +67,9 @@ class PollingLink:
         return Turn(tuple(refused), () if grant is None else (grant,))
 
     def beat(self, leases: Sequence[tuple[str, int]]) -> list[w.BeatOut]:
-        """Renew leases; with none the worker says anew that it is there."""
+        """Renew leases; with none the worker sees that it is still known. Its claims are its signs of life."""
         if not leases and self._spec is not None and not self._over.is_set():
-            self._post("/v2/workers", self._spec, w.WorkerOut)
+            self._see_to_being_known(self._spec)
         beats = []
         for lease_id, token in leases:
             try:
@@ -98,6 +98,15 @@ class PollingLink:
                 self._over.wait(min(within, 0.2))
             return None
         return from_wire(claimed.lease, claimed.job, asked_at + round(claimed.lease.ttl * 1000))
+
+    def _see_to_being_known(self, spec: w.WorkerIn) -> None:
+        """Registering anew without need would end a drain that somebody asked for."""
+        try:
+            self._http.get(f"/v2/workers/{segment(self._worker_id)}", w.WorkerOut)
+        except WorkerNotFound:
+            self._post("/v2/workers", spec, w.WorkerOut)
+        except ConnectionFailed as error:
+            raise LinkDown(str(error)) from error
 
     def _say(self, word: Word) -> w.ErrorOut | None:
         body: Any

@@ -54,6 +54,8 @@ class Runtime:
         self, link: Link, spec: WorkerIn, executors: Executors, clock: Clock, options: Options | None = None
     ) -> None:
         self.spec = spec
+        self.dismissed: Callable[[str], None] | None = None
+        """Called with the reason when the worker was told to leave; its jobs have been told to stop."""
         self.completed = self.failed = self.stale = 0
         self._link = link
         self._executors = executors
@@ -80,7 +82,8 @@ class Runtime:
         return self
 
     def run_until(self, enough: threading.Event) -> None:
-        """Work until the event is set, then drain."""
+        """Work until the event is set, here or because the worker was told to leave; then drain."""
+        self.dismissed = self.dismissed or (lambda _: enough.set())
         self.start()
         try:
             enough.wait()
@@ -265,6 +268,21 @@ class Runtime:
             holding = self._hand.held.get(lease_id)
             if holding is not None:
                 self._make_room(holding, left)
+        if turn.leave:
+            self._dismiss(turn.leave)
+
+    def _dismiss(self, why: str) -> None:
+        """Nothing new is begun, and what runs stops at once; the leases go back."""
+        _log.warning("told to leave: %s", why)
+        self._draining.set()
+        for holding in self._hand.snapshot():
+            holding.told = True
+            if holding.begun_at is None:
+                self._give_back(holding)
+            else:
+                holding.context.stop(why, self._options.grace)
+        if self.dismissed is not None:
+            self.dismissed(why)
 
     def _lose(self, holding: Holding, why: str, grace: float) -> None:
         holding.lost = True

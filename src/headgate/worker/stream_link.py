@@ -52,6 +52,7 @@ class StreamLink:
         self._grants: list[Assignment] = []
         self._gone: list[str] = []
         self._let_go: list[tuple[str, int]] = []
+        self._leave = ""
         self._stack = contextlib.ExitStack()
         """Holds the open connection."""
         self._socket: ClientConnection | None = None
@@ -93,7 +94,8 @@ class StreamLink:
             grants, self._grants = self._grants, []
             gone, self._gone = self._gone, []
             let_go, self._let_go = self._let_go, []
-        return Turn(tuple(refused), tuple(grants), tuple(gone), tuple(let_go), self._draining)
+            leave, self._leave = self._leave, ""
+        return Turn(tuple(refused), tuple(grants), tuple(gone), tuple(let_go), self._draining, leave)
 
     def beat(self, leases: Sequence[tuple[str, int]]) -> list[BeatOut]:
         """Renew leases; with none it is a sign of life of the worker itself."""
@@ -187,6 +189,8 @@ class StreamLink:
                     self._gone.append(message.lease_id)
                 case m.Stop():
                     self._let_go.append((message.lease_id, _LEFT))
+                case m.Leave():
+                    self._leave = message.reason or "it was evicted"
                 case _ if message.ref in self._answers:
                     self._answers[message.ref] = message
                     self._forget_before(message.ref)
@@ -232,7 +236,7 @@ class StreamLink:
 
     @property
     def _news(self) -> bool:
-        return bool(self._grants or self._gone or self._let_go)
+        return bool(self._grants or self._gone or self._let_go or self._leave)
 
     def _wake(self) -> None:
         with self._changed:

@@ -42,8 +42,10 @@ def _job(arguments: argparse.Namespace) -> int:
         emit(arguments, logs(api, arguments.id), lambda data: print(data["text"], end=""))
         return DONE
     job = _awaited(api, path, arguments) if arguments.wait else api.get(path)
-    if job["state"] == "queued":
-        job["expected_start"] = api.get(f"{path}/explain").get("expected_start")
+    if job["state"] in ("queued", "blocked"):
+        explained = api.get(f"{path}/explain")
+        job["expected_start"] = explained.get("expected_start")
+        job["waits"] = [reason.get("detail") or reason["code"] for reason in explained["reasons"]]
     if arguments.get:
         print(field(job, arguments.get))
         return DONE
@@ -77,6 +79,8 @@ def _show(job: dict[str, Any]) -> None:
     pairs([(name.removesuffix("_at"), instant(job.get(name))) for name in _TIMES])
     if job.get("expected_start"):
         pairs([("expected start", expected(job["expected_start"]))])
+    for reason in job.get("waits", []):
+        pairs([("waits", reason)])
     pairs([(name, job.get(name)) for name in _PLAIN])
     if job.get("result") is not None:
         pairs([("result", json.dumps(job["result"], ensure_ascii=False))])

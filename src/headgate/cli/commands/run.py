@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from types import FrameType
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
@@ -31,14 +33,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
+    for which in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, _tell)
     headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
-    job_id = api.post("/v2/jobs", job_body(arguments, local=api.local), **headers)["ids"][0]
+    submitted = api.post("/v2/jobs", job_body(arguments, local=api.local), **headers)
+    job_id = submitted["ids"][0]
     quiet = arguments.quiet or arguments.json
+    for warning in submitted.get("warnings", []):
+        _say(f"warning: {warning}")
     try:
         job = _follow(api, job_id, quiet=quiet, silent=arguments.json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as told:
         api.post(f"/v2/jobs/{part(job_id)}/cancel", {"reason": "interrupted"})
         _say(f"{job_id} was cancelled")
+        if isinstance(told, _Told):
+            return told.code
         raise
     except Failure:
         _say(f"{job_id} was submitted and goes on, but cannot be followed")
@@ -49,6 +58,18 @@ def _run(arguments: argparse.Namespace) -> int:
         error = job.get("error") or {}
         _say(f"{job_id} {job['state']}: {error.get('message') or error.get('code', '')}".rstrip(": "))
     return exit_code(job)
+
+
+class _Told(KeyboardInterrupt):
+    """Somebody else than the keyboard wants this to end: `timeout`, a service manager, a terminal that closes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
+
+
+def _tell(number: int, _: FrameType | None) -> None:
+    raise _Told(number)
 
 
 def _follow(api: Api, job_id: str, *, quiet: bool, silent: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from headgate.cli.api import connect
@@ -15,6 +16,7 @@ from headgate.cli.output import emit
 EXAMPLES = """
 headgate submit -- python train.py --epochs 3
 headgate submit -p high -u 20 -r memory=8GB --timeout 2h --attempts 3 -- ./render.sh
+headgate submit --type resize --payload '{"image": 7}'     the job of that name of a Python app
 headgate submit --after 01JC... -- ./report.sh      after another job has completed
 headgate submit --file jobs.json                    an array of jobs, or one object a line; all or none
 """
@@ -39,6 +41,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
     answer = api.post("/v2/jobs", body, **headers)
     emit(arguments, answer, lambda data: print("\n".join(data["ids"])))
+    for warning in answer.get("warnings", []):
+        print(f"headgate submit: warning: {warning}", file=sys.stderr)
     return DONE
 
 

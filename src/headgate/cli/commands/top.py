@@ -11,7 +11,7 @@ from headgate.cli.exits import DONE
 from headgate.cli.options import server_options
 
 EXAMPLES = """
-headgate top
+headgate top                 until q or Ctrl-C
 headgate top --once          one look, also without a terminal
 """
 _CLEAR = "\x1b[H\x1b[J"
@@ -47,16 +47,18 @@ def _top(arguments: argparse.Namespace) -> int:
 def _live(api: Api, interval: float) -> int:
     import shutil
 
-    from headgate.bootstrap.machine import pause
+    from headgate.cli.keys import single_keys
     from headgate.cli.top_view import render
 
     sys.stdout.write(_ALTERNATE)
     try:
-        while True:
-            size = shutil.get_terminal_size()
-            sys.stdout.write(_CLEAR + render(_look(api), size.lines - 1))
-            sys.stdout.flush()
-            pause(interval)
+        with single_keys() as pressed:
+            while True:
+                size = shutil.get_terminal_size()
+                sys.stdout.write(_CLEAR + render(_look(api), size.lines - 1))
+                sys.stdout.flush()
+                if "q" in pressed(interval).lower():
+                    return DONE
     except KeyboardInterrupt:
         return DONE
     finally:

@@ -14,6 +14,8 @@ from headgate.cli.output import age, emit, table
 EXAMPLES = """
 headgate workers
 headgate workers --drain gpu-1      finish what runs, take nothing new
+headgate workers --undrain gpu-1    give it work again
+headgate workers --evict gpu-1      have it stop its jobs at once, which queue again, and leave
 headgate workers --remove gpu-1
 """
 
@@ -22,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--drain", metavar="WORKER", action="append", help="give it no further work")
+    change.add_argument("--undrain", metavar="WORKER", action="append", help="give one that drains work again")
+    change.add_argument("--evict", metavar="WORKER", action="append", help="have it stop its jobs and leave")
     change.add_argument(
         "--remove", metavar="WORKER", action="append", help="forget it; one that still lives comes back"
     )
@@ -32,8 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _workers(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
-    if arguments.drain:
-        return for_each(arguments, arguments.drain, lambda path: api.post(f"/v2/workers/{path}/drain"))
+    for verb in ("drain", "undrain", "evict"):
+        if names := getattr(arguments, verb):
+            return for_each(arguments, names, lambda path: api.post(f"/v2/workers/{path}/{verb}"))  # noqa: B023 - at once
     if arguments.remove:
         query = {"force": "true"} if arguments.force else None
         return for_each(

@@ -71,6 +71,8 @@ _HANDLERS: Final[dict[type[c.Command[Any]], Callable[[Turn, Any], Any]]] = {
     c.WorkerBeat: cluster.worker_beat,
     c.Claim: cluster.claim,
     c.DrainWorker: cluster.drain_worker,
+    c.UndrainWorker: cluster.undrain_worker,
+    c.EvictWorker: cluster.evict_worker,
     c.FailWorker: cluster.fail_worker,
     c.RemoveWorker: cluster.remove_worker,
     c.ReportPool: cluster.report_pool,

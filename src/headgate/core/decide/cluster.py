@@ -84,6 +84,19 @@ def drain_worker(turn: Turn, command: c.DrainWorker) -> None:
         turn.emit(e.WorkerChanged(turn.now, worker.id, "draining", command.reason))
 
 
+def undrain_worker(turn: Turn, command: c.UndrainWorker) -> None:
+    """The way back; one that does not drain stays as it is. Who fell silent meanwhile has to be heard first."""
+    worker = turn.state.worker(command.worker_id)
+    if worker.status == "draining":
+        silent = turn.now - worker.last_seen > turn.state.settings.worker_silence
+        turn.emit(e.WorkerChanged(turn.now, worker.id, "offline" if silent else "ready", command.reason))
+
+
+def evict_worker(turn: Turn, command: c.EvictWorker) -> None:
+    """Its leases stay its own until it has let go: nobody else begins what it may still be doing."""
+    turn.emit(e.WorkerEvicted(turn.now, turn.state.worker(command.worker_id).id, command.reason))
+
+
 def fail_worker(turn: Turn, command: c.FailWorker) -> None:
     """What it held is lost."""
     worker = turn.state.worker(command.worker_id)

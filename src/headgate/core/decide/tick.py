@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.bucket import Bucket
-from headgate.core.cluster import PoolStatus
+from headgate.core.cluster import Pool, PoolStatus
 from headgate.core.decide.jobs import fail_dependents
 from headgate.core.decide.leases import attempt_failed, expire
 from headgate.core.decide.load import rate
@@ -130,6 +130,9 @@ def _miss_signs_of_life(turn: Turn) -> None:
     for worker in list(state.workers.values()):
         if now - worker.last_seen <= settings.worker_silence:
             continue
+        if now - worker.last_seen > settings.forget_offline and worker.status != "ready" and not worker.leases:
+            turn.emit(e.WorkerRemoved(now, worker.id))
+            continue
         if worker.status == "ready":
             turn.emit(e.WorkerChanged(now, worker.id, "offline", "it fell silent"))
         elif worker.status == "starting" and not worker.leases:  # it was asked for and never came
@@ -138,6 +141,18 @@ def _miss_signs_of_life(turn: Turn) -> None:
         status = _pool_status(state, now, pool.last_report)
         if status != pool.status:
             turn.emit(e.PoolChanged(now, pool_id, status))
+        elif status == "offline" and _forgotten(state, now, pool):
+            turn.emit(e.PoolRemoved(now, pool_id))
+
+
+def _forgotten(state: State, now: int, pool: Pool) -> bool:
+    """Whether a machine has been away for so long that nobody waits for it, and has left nothing behind."""
+    if pool.last_report is None or now - pool.last_report <= state.settings.forget_offline:
+        return False
+    pool_id = pool.report.id
+    held = any(lease.pool_id == pool_id for lease in state.leases.values())
+    inhabited = any(worker.spec.pool == pool_id for worker in state.workers.values())
+    return not (held or inhabited or pool_id in state.settings.required_pools)
 
 
 def _pool_status(state: State, now: int, last_report: int | None) -> PoolStatus:

@@ -1,7 +1,8 @@
 """Ownership of a database file: an exclusive lock on `<file>.lock`, whose content says who holds it.
 
-The operating system lets go of the lock when the process ends, however it ends; the file stays, since removing it would
-race with a process that has just opened it.
+The operating system lets go of the lock when the process ends, however it ends; the file stays, so that it belongs to
+whoever made the database. It is removed only by a holder who made it for a database that then could not be opened: a
+process that has just opened it sees that it is gone, and begins anew.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class OwnerLock:
         self._database = database
         self._server = server
         self._descriptor: int | None = None
+        self._made = False
 
     @property
     def held(self) -> bool:
@@ -71,6 +73,12 @@ class OwnerLock:
             os.ftruncate(self._descriptor, 0)
             self.abandon()
 
+    def withdraw(self) -> None:
+        """Let go, and leave no file where none was before."""
+        if self._descriptor is not None and self._made:
+            self.path.unlink(missing_ok=True)
+        self.release()
+
     def abandon(self) -> None:
         """Forget the lock without a trace, as a killed process does."""
         if self._descriptor is not None:
@@ -85,8 +93,14 @@ class OwnerLock:
             return None
 
     def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            with suppress(FileExistsError):
+                descriptor = os.open(self.path, flags | os.O_EXCL, 0o644)
+                self._made = True
+                return descriptor
+            self._made = False
+            return os.open(self.path, flags, 0o644)
         except OSError as error:
             raise StoreUnavailable(f"{self._database}: cannot lock it: {error.strerror}: {self.path}") from error
 

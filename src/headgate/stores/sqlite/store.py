@@ -89,6 +89,8 @@ class SqliteStore:
             if anew:
                 self._let_go_of_writer()
             else:
+                self._let_go_of_writer()
+                self._lock.withdraw()
                 self.close()
             raise
 
@@ -99,7 +101,7 @@ class SqliteStore:
             if not self.path.exists():
                 create(self.path, self._vfs)
         except BaseException:
-            self._lock.release()
+            self._lock.withdraw()
             raise
 
     def _take_over(self, connection: apsw.Connection, rebuild: Callable[[Mark], R]) -> R:
