@@ -5,14 +5,18 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
+import httpx
 import pytest
 
 from headgate.server.problems import Overloaded
 from headgate.server.protocol import PatientProtocol
 from headgate.server.routing import Urgency
 from tests.server.conftest import MakeWorld
+from tests.server.storm import storm_on
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
 from tests.server.world import WITHIN, World
@@ -180,3 +184,22 @@ def test_too_many_large_bodies_at_once_are_refused(make_world: MakeWorld, monkey
             problem(client.post("/v2/jobs", json={"payload": "x" * 200_000}), 503, "overloaded")
     with world.client() as client:
         assert client.post("/v2/jobs", json={"payload": "x" * 200_000}).status_code == 201
+
+
+def beats_flow(client: httpx.Client, trouble: Callable[[], AbstractContextManager[None]]) -> None:
+    """Heartbeats are answered, half of them soon, while there is trouble."""
+    register(client, labels={"place": "here"})
+    submit(client, {"requires": {"place": "here"}})
+    lease = claim(client)["lease"]
+    word(client, lease, "start")
+    with trouble():
+        answers = [word(client, lease, "heartbeat") for _ in range(300)]
+    assert word(client, lease, "complete").status_code == 200
+    assert {answer.status_code for answer in answers} == {200}
+    assert sorted(answer.elapsed.total_seconds() for answer in answers)[150] < 0.5
+
+
+def test_a_storm_does_not_hold_up_heartbeats_on_the_loop_of_the_standard_library_either(world: World) -> None:
+    assert type(world.loop).__module__.startswith("asyncio.")
+    with world.client() as client:
+        beats_flow(client, lambda: storm_on(world.serving.port))

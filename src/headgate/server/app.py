@@ -37,7 +37,7 @@ from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.simulations import Simulator
-from headgate.server.sockets import Send, Socket
+from headgate.server.sockets import Send, Socket, short
 from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
@@ -139,7 +139,7 @@ class App:
         service, intake = self.service, self.service.intake
         intake.admit(route.urgency)
         if scope["method"] not in ("GET", "HEAD"):
-            call.body = await intake.read(receive, call.headers)
+            call.body = await intake.read(receive, call.headers, route.max_body)
         call.gone = _Gone(receive)
         intake.inside += 1
         try:
@@ -212,7 +212,7 @@ def _refusal(error: Exception) -> Reply:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.status == 405:
         headers.append((b"allow", str(problem.extra.get("allow", "")).encode()))
-    if problem.status in (408, 413):
+    if problem.status in (408, 413, 415):
         headers.append((b"connection", b"close"))
     return Reply(problem, problem.status, MEDIA, headers)
 
@@ -233,7 +233,7 @@ async def _refuse_socket(error: HeadgateError, scope: Scope, send: Send) -> None
     reply = _refusal(error)
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         await send(
-            {"type": "websocket.close", "code": _CLOSE_CODES.get(reply.status, 1008), "reason": str(error)[:120]}
+            {"type": "websocket.close", "code": _CLOSE_CODES.get(reply.status, 1008), "reason": short(str(error))}
         )
         return
     headers = [(b"content-type", MEDIA), *reply.headers]
