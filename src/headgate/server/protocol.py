@@ -1,7 +1,7 @@
 """HTTP on the wire: whoever is slow to send a request, or to take its answer, is cut off; so is an endless header.
 
-There are only so many connections. When one more comes, the one that has been idle longest makes room for it: those who hold
-connections for nothing lose them first, and nobody who speaks is kept out.
+There are only so many connections. When one more comes, the one that has been idle longest makes room for it: those
+who hold connections for nothing lose them first, and nobody who speaks is kept out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._reading = Deadline(self.loop, self.read_timeout, self._cut)
-        self._writing = Deadline(self.loop, self.write_timeout, self._cut)
+        self._reading = Deadline(self.loop, self.read_timeout, self.cut)
+        self._writing = Deadline(self.loop, self.write_timeout, self.cut)
         self._head = 0
         self._in_head = True
 
@@ -40,7 +40,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._reading.begin()
         self.idle[self] = None
         if len(self.connections) > self.most:
-            next(iter(self.idle))._cut()
+            next(iter(self.idle)).cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_go()
@@ -52,7 +52,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > LONGEST_HEAD and not self.transport.is_closing():
-            self._cut()
+            self.cut()
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head = False, 0
@@ -84,14 +84,14 @@ class PatientProtocol(HttpToolsProtocol):
         self._writing.end()
 
     def timeout_keep_alive_handler(self) -> None:
-        self._cut()  # closing would wait for a client to take the rest of an answer, for ever if it does not
+        self.cut()  # closing would wait for a client to take the rest of an answer, for ever if it does not
 
     def _obey_target(self) -> None:
         """A target with a host in it stands above the Host header (RFC 9112, 3.2.2): that one is checked instead."""
         target = httptools.parse_url(self.url)
-        if target.host is None:
+        if not target.host:
             return
-        host = target.host + (b"" if target.port is None else b":%d" % target.port)
+        host = target.host + (b":%d" % target.port if target.port else b"")
         self.headers[:] = [(name, host if name == b"host" else value) for name, value in self.headers]
 
     def _let_go(self) -> None:
@@ -99,7 +99,8 @@ class PatientProtocol(HttpToolsProtocol):
         self._reading.end()
         self._writing.end()
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """End the connection at once, whatever is still to be sent."""
         self._let_go()
         self.transport.abort()
 
