@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
-import os
+import random
 import socket
 import struct
 
@@ -129,19 +130,35 @@ def test_a_cookie_of_any_shape_is_read_at_once(world: World) -> None:
 # -- connections --------------------------------------------------------------------------------------------------
 
 
-def test_when_there_are_too_many_connections_the_idle_ones_go_first(make_world: MakeWorld) -> None:
+def test_when_there_are_too_many_connections_the_silent_ones_go_first(make_world: MakeWorld) -> None:
     world = make_world(max_connections=20)
     with world.client() as client:
         assert client.get("/healthz").status_code == 200
-        idle = [socket.create_connection(("127.0.0.1", world.serving.port)) for _ in range(60)]
+        silent = [socket.create_connection(("127.0.0.1", world.serving.port)) for _ in range(60)]
         try:
+            for raw in silent[:30]:
+                assert ends(raw) == b""
             assert client.get("/healthz").status_code == 200
             assert client.post("/v2/jobs", json={}).status_code == 201
-            for raw in idle[:30]:
-                assert ends(raw) == b""
         finally:
-            for raw in idle:
+            for raw in silent:
                 raw.close()
+
+
+def test_when_all_have_spoken_the_one_that_is_idle_longest_goes(make_world: MakeWorld) -> None:
+    world = make_world(max_connections=5)
+    spoken = [world.raw("GET", "/healthz") for _ in range(12)]
+    for raw in spoken:
+        with contextlib.suppress(ConnectionResetError):
+            raw.recv(10)
+    try:
+        for raw in spoken[:5]:
+            ends(raw)
+        with world.client() as client:
+            assert client.get("/healthz").status_code == 200
+    finally:
+        for raw in spoken:
+            raw.close()
 
 
 def test_streams_are_not_cut_off_for_new_connections(make_world: MakeWorld) -> None:
@@ -252,7 +269,7 @@ def test_the_ends_of_frames_are_found_however_they_are_cut(frames: list[tuple[by
         b"\xf1\x80\x00\x00\x00\x00",
         b"\x81\x01x",
         frame(Opcode.TEXT, b"\xff\xfe"),
-        os.urandom(4_096),
+        random.Random(7).randbytes(4_096),
     ],
     ids=[
         "2**62 bytes", "over the limit", "fragments over the limit", "endless fragments", "a fragment of nothing",
@@ -264,45 +281,37 @@ def test_what_is_no_proper_message_ends_the_connection(
 ) -> None:
     world = make_world(max_body=100_000, **QUICK)
     with open_socket(world, "/v2/live?topics=policy") as raw:
-        try:
+        with contextlib.suppress(OSError):  # cut off already
             raw.sendall(sent)
-        except OSError:  # cut off already
-            pass
         ends(raw)
     with world.client() as client:
         assert client.get("/healthz").status_code == 200
     assert "bug" not in caplog.text
 
 
-@pytest.mark.parametrize("path", ["/v2/live", "/v2/workers/w/stream"])
-def test_garbage_in_a_message_is_answered_or_ends_the_connection_and_is_no_bug(
-    world: World, caplog: pytest.LogCaptureFixture, path: str
-) -> None:
+LONG = "ü" * 200
+GARBAGE = ("", "{", "[]", "null", '{"type": 7}', f'{{"type": "{LONG}"}}', f'{{"{LONG}": 1}}', b"\x00\xff", "[" * 9_000)
+
+
+def test_garbage_on_the_live_feed_is_answered(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    with world.socket("/v2/live") as talk:
+        for said in GARBAGE:
+            talk.connection.send(said)
+            assert talk.hear("not-done")["problem"]["status"] == 400
+    assert "bug" not in caplog.text
+
+
+def test_garbage_on_a_stream_ends_it_with_a_reason(world: World, caplog: pytest.LogCaptureFixture) -> None:
     with world.client() as client:
         client.post("/v2/workers", json={"id": "w"})
-    name = "ü" * 200
-    for said in (
-        "",
-        "{",
-        "[]",
-        "null",
-        '{"type": 7}',
-        f'{{"type": "{name}"}}',
-        f'{{"{name}": 1}}',
-        b"\x00\xff",
-        "[" * 9_000,
-    ):
-        with world.socket(path) as talk:
+    for said in GARBAGE:
+        with world.socket("/v2/workers/w/stream") as talk:
             talk.connection.send(said)
-            try:
-                if path == "/v2/live":
-                    assert talk.hear("not-done")["problem"]["status"] == 400
-                else:
-                    while True:
-                        talk.hear()
-            except ConnectionClosed as closed:
-                assert closed.rcvd is not None
-                assert closed.rcvd.code == 4400
+            with pytest.raises(ConnectionClosed) as closed:
+                talk.hear("nothing")
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4400
+            assert closed.value.rcvd.reason
     assert "bug" not in caplog.text
 
 

@@ -1,7 +1,7 @@
 """HTTP on the wire: whoever is slow to send a request, or to take its answer, is cut off; so is an endless header.
 
-There are only so many connections. When one more comes, the one that has been idle longest makes room for it: those
-who hold connections for nothing lose them first, and nobody who speaks is kept out.
+There are only so many connections. When one more comes, one that holds on for nothing makes room for it: the oldest that
+never said anything, else the one that is idle longest. Nobody who speaks is kept out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ class PatientProtocol(HttpToolsProtocol):
     read_timeout = 10.0
     write_timeout = 10.0
     most = 4_096
+    silent: dict[PatientProtocol, None]
+    """Connections on which no request ever came, the oldest first."""
     idle: dict[PatientProtocol, None]
-    """Connections without a request in progress, the one that is idle longest first."""
+    """Others without a request in progress, the one that is idle longest first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,9 +40,9 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._reading.begin()
-        self.idle[self] = None
+        self.silent[self] = None
         if len(self.connections) > self.most:
-            next(iter(self.idle)).cut()
+            next(iter(self.idle if len(self.silent) == 1 and self.idle else self.silent)).cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_go()
@@ -56,7 +58,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head = False, 0
-        self.idle.pop(self, None)
+        self._not_waiting()
         if not self.url.startswith(b"/"):
             self._obey_target()
         super().on_headers_complete()
@@ -94,8 +96,12 @@ class PatientProtocol(HttpToolsProtocol):
         host = target.host + (b":%d" % target.port if target.port else b"")
         self.headers[:] = [(name, host if name == b"host" else value) for name, value in self.headers]
 
-    def _let_go(self) -> None:
+    def _not_waiting(self) -> None:
+        self.silent.pop(self, None)
         self.idle.pop(self, None)
+
+    def _let_go(self) -> None:
+        self._not_waiting()
         self._reading.end()
         self._writing.end()
 
@@ -111,6 +117,7 @@ def guarded(settings: ServerSettings, most: int) -> type[PatientProtocol]:
         "read_timeout": settings.read_timeout,
         "write_timeout": settings.write_timeout,
         "most": most,
+        "silent": {},
         "idle": {},
     }
     return type("GuardedProtocol", (PatientProtocol,), limits)
