@@ -1,7 +1,7 @@
 """HTTP on the wire: whoever is slow to send a request, or to take its answer, is cut off; so is an endless header.
 
-There are only so many connections. When one more comes, one that holds on for nothing makes room for it: the oldest that
-never said anything, else the one that is idle longest. Nobody who speaks is kept out.
+There are only so many connections. When one more comes, one that holds on for nothing makes room for it: the oldest
+that never said anything, else the one that is idle longest. Nobody who speaks is kept out.
 """
 
 from __future__ import annotations

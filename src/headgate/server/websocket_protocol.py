@@ -45,9 +45,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         super().data_received(data)
         if opened:
             self._between = self._frames_read.feed(data)
-        if (
-            not self.handshake_initiated
-        ):  # the library reads shorter headers than ours do, and says nothing of longer ones
+        if not self.handshake_initiated:  # the library takes shorter headers than we do, and answers nothing to longer
             self.transport.write(_REFUSED)
             self.transport.close()
         self._watch_message()
