@@ -35,6 +35,7 @@ from headgate.server.openapi import describe
 from headgate.server.problems import MEDIA, ClientGone, problem_of
 from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
+from headgate.server.sessions import NO_TOKEN
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.simulations import Simulator
 from headgate.server.sockets import Send, Socket, short
@@ -62,8 +63,8 @@ ROUTES = [
 ]
 _encode = msgspec.json.Encoder().encode
 _COMMON = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-_FORBIDDEN, _NO_TOKEN, _NOT_FOUND = 4403, 4401, 4404
-_CLOSE_CODES = {401: _NO_TOKEN, 403: _FORBIDDEN, 404: _NOT_FOUND}
+_FORBIDDEN, _NOT_FOUND = 4403, 4404
+_CLOSE_CODES = {401: NO_TOKEN, 403: _FORBIDDEN, 404: _NOT_FOUND}
 
 
 class App:
@@ -176,6 +177,7 @@ class App:
             return
         socket = Socket(receive, send, call.caller, call.params, call.query, service.settings.write_timeout)
         socket.offered = list(scope.get("subprotocols") or ())
+        service.sessions.enter(socket)
         try:
             await route.handler(service, socket)
         except ClientGone:
@@ -185,6 +187,8 @@ class App:
         except Exception:
             service.log.exception("bug", call=route.name)
             await socket.close(1011, "something went wrong in the server")
+        finally:
+            service.sessions.leave(socket)
 
 
 class _Gone:

@@ -39,7 +39,7 @@ async def home(service: Service, call: Call) -> Reply:
         caller.allow(("read",))
     except (Unauthorized, Forbidden):
         return page("Headgate", _SIGN_IN)
-    status = status_out(service)
+    status = status_out(service, caller)
     workers = list(service.state.workers.values())[:_MOST_WORKERS]
     content = status_page.status_page(status, workers, await _latest(service, caller))
     return page("Headgate", content, note=status_page.note(status), refresh=True)
