@@ -32,7 +32,7 @@ from headgate.server.audit import Entry
 from headgate.server.gate import presented
 from headgate.server.intake import Receive
 from headgate.server.openapi import describe
-from headgate.server.problems import MEDIA, ClientGone, problem_of
+from headgate.server.problems import MEDIA, ClientGone, Forbidden, problem_of
 from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
 from headgate.server.sessions import NO_TOKEN
@@ -117,8 +117,7 @@ class App:
         await _send(reply, scope["method"], send)
 
     def _refused(self, scope: Scope, error: HeadgateError) -> None:
-        remote = (scope.get("client") or ("",))[0]
-        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=remote)
+        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=_remote(scope))
 
     def _admit(self, scope: Scope, method: str) -> tuple[Route, Call]:
         service = self.service
@@ -131,10 +130,20 @@ class App:
             caller = tokens.LOCAL
             if service.settings.auth:
                 caller = tokens.identify(service.state.documents, presented(headers, method), service.now())
-                caller.allow(route.scopes, tenants=route.tenants)
+                self._allow(caller, route, params, _remote(scope))
         call = Call(route, params, read_query(route.query, scope["query_string"]), headers, caller)
-        call.remote = (scope.get("client") or ("",))[0]
+        call.remote = _remote(scope)
         return route, call
+
+    def _allow(self, caller: tokens.Caller, route: Route, params: dict[str, str], remote: str) -> None:
+        """Whether the caller may; where acts are noted, so is the attempt."""
+        try:
+            caller.allow(route.scopes, tenants=route.tenants)
+        except Forbidden as error:
+            if route.audit:
+                status = problem_of(error).status
+                self.service.audit.jot(Entry(caller.name, route.name, params, status, remote, error.code))
+            raise
 
     async def _answer(self, route: Route, call: Call, scope: Scope, receive: Receive) -> Reply:
         service, intake = self.service, self.service.intake
@@ -145,18 +154,16 @@ class App:
         intake.inside += 1
         try:
             reply: Reply = await route.handler(service, call)
-        except HeadgateError as error:
             if route.audit:
-                self._note(route, call, problem_of(error).status, error.code)
+                await service.audit.note(_entry(route, call, reply.status))
+        except Exception as error:
+            if route.audit:
+                problem = problem_of(error)
+                service.audit.jot(_entry(route, call, problem.status, problem.code))
             raise
         finally:
             intake.inside -= 1
-        if route.audit:
-            self._note(route, call, reply.status)
         return reply
-
-    def _note(self, route: Route, call: Call, code: int, problem: str = "") -> None:
-        self.service.audit.note(Entry(call.caller.name, route.name, call.params, code, call.remote, problem))
 
     def _count(self, route: Route | None, code: int, took: float | None) -> None:
         self.service.metrics.answered("unknown" if route is None else route.name, code, took)
@@ -200,6 +207,14 @@ class _Gone:
     async def __call__(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _entry(route: Route, call: Call, status: int, problem: str = "") -> Entry:
+    return Entry(call.caller.name, route.name, call.params, status, call.remote, problem)
+
+
+def _remote(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
 
 
 def _path(scope: Scope) -> str:
