@@ -16,6 +16,7 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
@@ -121,7 +122,7 @@ def test_no_token_reaches_the_log_wherever_it_was_put(home: House) -> None:
         wrong.get(f"/{made}")
     address = home.facts["url"].replace("http://", "ws://")
     for path in (f"/v2/live?token={secret}", f"/{secret}"):
-        with pytest.raises(InvalidStatus), connect(address + path, subprotocols=[f"bearer.{secret}x"]):  # type: ignore[list-item]
+        with pytest.raises(InvalidStatus), connect(address + path, subprotocols=[Subprotocol(f"bearer.{secret}x")]):
             pass
     said = home.said()
     assert "refused" in said
@@ -278,10 +279,8 @@ def test_a_foreign_host_page_or_socket_reaches_nothing(home: House) -> None:
         problem(client.post("/v2/jobs", json={}, headers={"Origin": "http://evil.example"}), 403, "foreign_origin")
     address = home.facts["url"].replace("http://", "ws://") + "/v2/live"
     bearer = {"Authorization": f"Bearer {token(home)}"}
-    with (
-        pytest.raises(InvalidStatus) as refused,
-        connect(address, origin="http://evil.example", additional_headers=bearer),
-    ):  # type: ignore[arg-type]
+    foreign = Origin("http://evil.example")
+    with pytest.raises(InvalidStatus) as refused, connect(address, origin=foreign, additional_headers=bearer):
         pass
     assert refused.value.response.status_code == 403
     assert len(home.ask("jobs", "--limit", "1000")["jobs"]) == before
