@@ -203,3 +203,31 @@ def test_a_storm_does_not_hold_up_heartbeats_on_the_loop_of_the_standard_library
     assert type(world.loop).__module__.startswith("asyncio.")
     with world.client() as client:
         beats_flow(client, lambda: storm_on(world.serving.port))
+
+
+def test_in_a_crowd_pages_go_first_then_submissions_then_claims_and_words_on_leases_never(
+    make_world: MakeWorld,
+) -> None:
+    """Over HTTP, with as many requests in progress as make a crowd for each."""
+    world = make_world(crowd=10)
+    intake = world.app.service.intake
+    with world.client() as client:
+        register(client, slots=2)
+        submit(client)
+        lease = claim(client)["lease"]
+        word(client, lease, "start")
+        for inside, welcome in ((9, 4), (10, 3), (20, 2), (30, 1), (10_000, 1)):
+            intake.inside = inside
+            asked = (
+                word(client, lease, "heartbeat"),
+                client.post("/v2/leases", json={"worker_id": "w"}),
+                client.post("/v2/jobs", json={"deadline": 1}),
+                client.get("/"),
+            )
+            statuses = [answer.status_code for answer in asked]
+            assert [status != 503 for status in statuses] == [True] * welcome + [False] * (4 - welcome), inside
+            assert all("retry-after" in answer.headers for answer in asked if answer.status_code == 503)
+        assert word(client, lease, "complete").status_code == 200
+        intake.inside = 0
+        shed = client.get("/metrics").text
+    assert 'headgate_http_turned_away_total{urgency="look"} 4.0' in shed

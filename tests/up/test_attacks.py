@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -328,3 +329,18 @@ def test_the_audit_survives_a_kill(tmp_path: Path) -> None:
         home.process.wait()
     with house(tmp_path, *QUICK, "--workers", "0") as home, client_of(home) as admin:
         assert "set_tenant" in [each["call"] for each in admin.get("/v2/admin/audit").json()["entries"]]
+
+
+def test_the_server_may_open_many_files_and_its_workers_as_many_as_before(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = min(soft, 1_024)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        with house(tmp_path, *QUICK, "--workers", "1") as home:
+            worker = until(lambda: home.ask("workers")["workers"])[0]
+            pids = (home.process.pid, int(worker["labels"]["pid"]))
+            ours, theirs = (resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] for pid in pids)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert theirs == few
+    assert ours > few or hard == few
