@@ -193,10 +193,10 @@ def beats_flow(client: httpx.Client, trouble: Callable[[], AbstractContextManage
     lease = claim(client)["lease"]
     word(client, lease, "start")
     with trouble():
-        answers = [word(client, lease, "heartbeat") for _ in range(300)]
+        answers = [word(client, lease, "heartbeat") for _ in range(100)]
     assert word(client, lease, "complete").status_code == 200
     assert {answer.status_code for answer in answers} == {200}
-    assert sorted(answer.elapsed.total_seconds() for answer in answers)[150] < 0.5
+    assert sorted(answer.elapsed.total_seconds() for answer in answers)[50] < 0.5
 
 
 def test_a_storm_does_not_hold_up_heartbeats_on_the_loop_of_the_standard_library_either(world: World) -> None:
