@@ -52,6 +52,6 @@ def test_the_documented_limits_are_the_defaults() -> None:
     plain = ServerSettings()
     found = rows(r"^\| `([a-z]\w+)` \| (\d+)(?: (MiB|s))? \|")
     limits = {name: int(value) * _SIZES.get(unit, 1) for name, value, unit in found}
-    assert len(limits) == 7
+    assert len(limits) == 8
     for name, value in limits.items():
         assert getattr(plain, name) == value, name

@@ -5,14 +5,18 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
+import httpx
 import pytest
 
 from headgate.server.problems import Overloaded
 from headgate.server.protocol import PatientProtocol
 from headgate.server.routing import Urgency
 from tests.server.conftest import MakeWorld
+from tests.server.storm import storm_on
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
 from tests.server.world import WITHIN, World
@@ -180,3 +184,50 @@ def test_too_many_large_bodies_at_once_are_refused(make_world: MakeWorld, monkey
             problem(client.post("/v2/jobs", json={"payload": "x" * 200_000}), 503, "overloaded")
     with world.client() as client:
         assert client.post("/v2/jobs", json={"payload": "x" * 200_000}).status_code == 201
+
+
+def beats_flow(client: httpx.Client, trouble: Callable[[], AbstractContextManager[None]]) -> None:
+    """Heartbeats are answered, half of them soon, while there is trouble."""
+    register(client, labels={"place": "here"})
+    submit(client, {"requires": {"place": "here"}})
+    lease = claim(client)["lease"]
+    word(client, lease, "start")
+    with trouble():
+        answers = [word(client, lease, "heartbeat") for _ in range(100)]
+    assert word(client, lease, "complete").status_code == 200
+    assert {answer.status_code for answer in answers} == {200}
+    assert sorted(answer.elapsed.total_seconds() for answer in answers)[50] < 0.5
+
+
+def test_a_storm_does_not_hold_up_heartbeats_on_the_loop_of_the_standard_library_either(world: World) -> None:
+    assert type(world.loop).__module__.startswith("asyncio.")
+    with world.client() as client:
+        beats_flow(client, lambda: storm_on(world.serving.port))
+
+
+def test_in_a_crowd_pages_go_first_then_submissions_then_claims_and_words_on_leases_never(
+    make_world: MakeWorld,
+) -> None:
+    """Over HTTP, with as many requests in progress as make a crowd for each."""
+    world = make_world(crowd=10)
+    intake = world.app.service.intake
+    with world.client() as client:
+        register(client, slots=2)
+        submit(client)
+        lease = claim(client)["lease"]
+        word(client, lease, "start")
+        for inside, welcome in ((9, 4), (10, 3), (20, 2), (30, 1), (10_000, 1)):
+            intake.inside = inside
+            asked = (
+                word(client, lease, "heartbeat"),
+                client.post("/v2/leases", json={"worker_id": "w"}),
+                client.post("/v2/jobs", json={"deadline": 1}),
+                client.get("/"),
+            )
+            statuses = [answer.status_code for answer in asked]
+            assert [status != 503 for status in statuses] == [True] * welcome + [False] * (4 - welcome), inside
+            assert all("retry-after" in answer.headers for answer in asked if answer.status_code == 503)
+        assert word(client, lease, "complete").status_code == 200
+        intake.inside = 0
+        shed = client.get("/metrics").text
+    assert 'headgate_http_turned_away_total{urgency="look"} 4.0' in shed

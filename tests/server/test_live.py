@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.server.conftest import MakeWorld
 from tests.server.test_jobs import submit
-from tests.server.test_leases import claim, register
+from tests.server.test_leases import claim, register, word
 from tests.server.world import Talk
 
 FAST = {"live_interval": 0.01}
@@ -112,3 +114,35 @@ def test_deltas_come_at_most_so_often(make_world: MakeWorld) -> None:
             frames += 1
             seen |= {job["id"] for job in delta["topics"].get("jobs", {}).get("set", [])}
         assert frames < 5
+
+
+def test_a_job_that_ends_is_told_and_the_feed_goes_on(make_world: MakeWorld) -> None:
+    world = make_world(**FAST)
+    with world.client() as client, world.socket("/v2/live") as talk:
+        register(client)
+        number = talk.hear()["number"]
+        job_id = submit(client, payload={"x": 1}, attributes={"y": 2})["id"]
+        lease = claim(client)["lease"]
+        word(client, lease, "start")
+        word(client, lease, "complete", result={"z": 3})
+        number = hear_job(talk, job_id, number, state="completed")
+        hear_job(talk, submit(client)["id"], number, state="queued")
+
+
+def test_a_bug_in_the_feed_is_said_and_does_not_silence_it(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world(**FAST)
+    changes = world.app.service.live._changes
+    broken = iter([True])
+
+    def once() -> Any:
+        if next(broken, False):
+            raise RuntimeError("broken once")
+        return changes()
+
+    with world.socket("/v2/live") as talk:
+        talk.hear("snapshot")
+        monkeypatch.setattr(world.app.service.live, "_changes", once)
+        talk.hear("snapshot")
+    assert "broken once" in caplog.text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -173,6 +175,23 @@ def test_only_hashes_are_kept(world: World) -> None:
     kept = world.read(lambda state: b"".join(body for (kind, _), body in state.documents.items() if kind == "token"))
     assert secret.rpartition("_")[2].encode() not in kept
     assert tokens.digest(secret) in kept
+
+
+def test_tokens_are_compared_in_constant_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole digests of equal length are compared, also where there is no such token to compare with."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr(tokens, "hmac", SimpleNamespace(compare_digest=compare))
+    good, unknown = world.token, tokens.new_secret()
+    for token in (good, good[:-1] + "~", unknown):
+        with world.client(token) as client:
+            client.get("/v2/jobs")
+    assert [len(one) == len(other) == 32 for one, other in compared] == [True] * 3
+    assert [one == other for one, other in compared] == [True, False, False]
 
 
 def test_the_first_token_is_written_for_its_owner_alone(tmp_path: Path) -> None:

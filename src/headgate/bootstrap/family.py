@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from headgate.bootstrap.open_files import Limits, restore_limit
+
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 HEALTHY = 60.0
@@ -67,6 +69,7 @@ class Child:
         environment: Mapping[str, str],
         report: Callable[[Ended], None],
         now: Callable[[], int],
+        files: Limits | None = None,
     ) -> None:
         self.name = name
         self.restarts = 0
@@ -75,6 +78,7 @@ class Child:
         self._environment = dict(environment)
         self._report = report
         self._now = now
+        self._files = files
         self._process: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -117,6 +121,8 @@ class Child:
         self._process = await asyncio.create_subprocess_exec(
             *self._argv, env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )
+        if self._files is not None:
+            restore_limit(self._process.pid, self._files)
 
     async def _keep(self) -> None:
         restarts = Restarts()

@@ -17,6 +17,7 @@ from headgate.bootstrap import home
 from headgate.bootstrap.demo import submit_demo
 from headgate.bootstrap.family import GIVE_UP, Child, Ended
 from headgate.bootstrap.logs import start_logs
+from headgate.bootstrap.open_files import Limits, raise_limit
 from headgate.bootstrap.preflight import preflight
 from headgate.bootstrap.service import Served, open_service
 from headgate.bootstrap.words import say, show
@@ -32,17 +33,19 @@ _LEAVE = 3.0
 def run_up(config: Config, *, demo: bool = False, as_json: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
     start_logs(config.log)
+    files = raise_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_up(config, demo=demo, as_json=as_json))
+        return runner.run(_up(config, files, demo=demo, as_json=as_json))
 
 
-async def _up(config: Config, *, demo: bool, as_json: bool) -> int:
-    return await _Up(config, demo=demo, as_json=as_json).run()
+async def _up(config: Config, files: Limits, *, demo: bool, as_json: bool) -> int:
+    return await _Up(config, files, demo=demo, as_json=as_json).run()
 
 
 class _Up:
-    def __init__(self, config: Config, *, demo: bool, as_json: bool) -> None:
+    def __init__(self, config: Config, files: Limits, *, demo: bool, as_json: bool) -> None:
         self._config = config
+        self._files = files
         self._demo = demo
         self._json = as_json
         self._enough = asyncio.Event()
@@ -109,7 +112,9 @@ class _Up:
             environment["HEADGATE_TOKEN"] = served.worker_token
         for number in range(1, self._config.workers.count + 1):
             name = f"local-{number}"
-            child = Child(name, self._worker_argv(name), environment, self._child_ended, served.engine.clock.now)
+            child = Child(
+                name, self._worker_argv(name), environment, self._child_ended, served.engine.clock.now, self._files
+            )
             self._children.append(child)
             await child.start()
 

@@ -15,9 +15,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     given = list(sys.argv[1:] if argv is None else argv)
     arguments = parse(given)
+    from headgate.cli.terminal import guarded_output
+
     try:
-        code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        with guarded_output():
+            code: int = arguments.run(arguments)
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -45,5 +48,7 @@ def _failed(command: str, error: Exception, *, as_json: bool) -> int:
         name = error.name if isinstance(code, int) else code
         print(json.dumps({"ok": False, "error": {"code": name, "message": str(error)}}))
     else:
-        print(f"headgate {command}: {error}", file=sys.stderr)
+        from headgate.cli.terminal import harmless
+
+        print(f"headgate {command}: {harmless(str(error))}", file=sys.stderr)
     return error.code

@@ -10,6 +10,7 @@ from typing import Any
 from headgate.cli.api import Refusal, part
 from headgate.cli.exits import DONE
 from headgate.cli.output import emit
+from headgate.cli.terminal import harmless
 
 
 def for_each(arguments: argparse.Namespace, names: Iterable[str], call: Callable[[str], Any]) -> int:
@@ -23,7 +24,7 @@ def for_each(arguments: argparse.Namespace, names: Iterable[str], call: Callable
             code = max(code, refusal.code)
             done.append({"id": name, "ok": False, "problem": refusal.problem})
             if not arguments.json:
-                print(f"{name}: {refusal}", file=sys.stderr)
+                print(f"{name}: {harmless(str(refusal))}", file=sys.stderr)
     emit(arguments, done, _show)
     return code
 

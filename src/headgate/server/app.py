@@ -32,12 +32,13 @@ from headgate.server.audit import Entry
 from headgate.server.gate import presented
 from headgate.server.intake import Receive
 from headgate.server.openapi import describe
-from headgate.server.problems import MEDIA, ClientGone, problem_of
+from headgate.server.problems import MEDIA, ClientGone, Forbidden, problem_of
 from headgate.server.routing import Call, Reply, Route, Table, read_query
 from headgate.server.service import Service
+from headgate.server.sessions import NO_TOKEN
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.simulations import Simulator
-from headgate.server.sockets import Send, Socket
+from headgate.server.sockets import Send, Socket, short
 from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
@@ -62,8 +63,8 @@ ROUTES = [
 ]
 _encode = msgspec.json.Encoder().encode
 _COMMON = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-_FORBIDDEN, _NO_TOKEN, _NOT_FOUND = 4403, 4401, 4404
-_CLOSE_CODES = {401: _NO_TOKEN, 403: _FORBIDDEN, 404: _NOT_FOUND}
+_FORBIDDEN, _NOT_FOUND = 4403, 4404
+_CLOSE_CODES = {401: NO_TOKEN, 403: _FORBIDDEN, 404: _NOT_FOUND}
 
 
 class App:
@@ -116,8 +117,7 @@ class App:
         await _send(reply, scope["method"], send)
 
     def _refused(self, scope: Scope, error: HeadgateError) -> None:
-        remote = (scope.get("client") or ("",))[0]
-        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=remote)
+        self.service.log.info("refused", path=scope["path"][:256], code=error.code, remote=_remote(scope))
 
     def _admit(self, scope: Scope, method: str) -> tuple[Route, Call]:
         service = self.service
@@ -130,32 +130,40 @@ class App:
             caller = tokens.LOCAL
             if service.settings.auth:
                 caller = tokens.identify(service.state.documents, presented(headers, method), service.now())
-                caller.allow(route.scopes, tenants=route.tenants)
+                self._allow(caller, route, params, _remote(scope))
         call = Call(route, params, read_query(route.query, scope["query_string"]), headers, caller)
-        call.remote = (scope.get("client") or ("",))[0]
+        call.remote = _remote(scope)
         return route, call
+
+    def _allow(self, caller: tokens.Caller, route: Route, params: dict[str, str], remote: str) -> None:
+        """Whether the caller may; where acts are noted, so is the attempt."""
+        try:
+            caller.allow(route.scopes, tenants=route.tenants)
+        except Forbidden as error:
+            if route.audit:
+                status = problem_of(error).status
+                self.service.audit.jot(Entry(caller.name, route.name, params, status, remote, error.code))
+            raise
 
     async def _answer(self, route: Route, call: Call, scope: Scope, receive: Receive) -> Reply:
         service, intake = self.service, self.service.intake
         intake.admit(route.urgency)
         if scope["method"] not in ("GET", "HEAD"):
-            call.body = await intake.read(receive, call.headers)
+            call.body = await intake.read(receive, call.headers, route.max_body)
         call.gone = _Gone(receive)
         intake.inside += 1
         try:
             reply: Reply = await route.handler(service, call)
-        except HeadgateError as error:
             if route.audit:
-                self._note(route, call, problem_of(error).status, error.code)
+                await service.audit.note(_entry(route, call, reply.status))
+        except Exception as error:
+            if route.audit:
+                problem = problem_of(error)
+                service.audit.jot(_entry(route, call, problem.status, problem.code))
             raise
         finally:
             intake.inside -= 1
-        if route.audit:
-            self._note(route, call, reply.status)
         return reply
-
-    def _note(self, route: Route, call: Call, code: int, problem: str = "") -> None:
-        self.service.audit.note(Entry(call.caller.name, route.name, call.params, code, call.remote, problem))
 
     def _count(self, route: Route | None, code: int, took: float | None) -> None:
         self.service.metrics.answered("unknown" if route is None else route.name, code, took)
@@ -176,6 +184,7 @@ class App:
             return
         socket = Socket(receive, send, call.caller, call.params, call.query, service.settings.write_timeout)
         socket.offered = list(scope.get("subprotocols") or ())
+        service.sessions.enter(socket)
         try:
             await route.handler(service, socket)
         except ClientGone:
@@ -185,6 +194,8 @@ class App:
         except Exception:
             service.log.exception("bug", call=route.name)
             await socket.close(1011, "something went wrong in the server")
+        finally:
+            service.sessions.leave(socket)
 
 
 class _Gone:
@@ -196,6 +207,14 @@ class _Gone:
     async def __call__(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _entry(route: Route, call: Call, status: int, problem: str = "") -> Entry:
+    return Entry(call.caller.name, route.name, call.params, status, call.remote, problem)
+
+
+def _remote(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
 
 
 def _path(scope: Scope) -> str:
@@ -212,7 +231,7 @@ def _refusal(error: Exception) -> Reply:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.status == 405:
         headers.append((b"allow", str(problem.extra.get("allow", "")).encode()))
-    if problem.status in (408, 413):
+    if problem.status in (408, 413, 415):
         headers.append((b"connection", b"close"))
     return Reply(problem, problem.status, MEDIA, headers)
 
@@ -233,7 +252,7 @@ async def _refuse_socket(error: HeadgateError, scope: Scope, send: Send) -> None
     reply = _refusal(error)
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         await send(
-            {"type": "websocket.close", "code": _CLOSE_CODES.get(reply.status, 1008), "reason": str(error)[:120]}
+            {"type": "websocket.close", "code": _CLOSE_CODES.get(reply.status, 1008), "reason": short(str(error))}
         )
         return
     headers = [(b"content-type", MEDIA), *reply.headers]

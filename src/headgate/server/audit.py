@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.core.commands import Heartbeats
 from headgate.engine.aio import AsyncEngine
 
 KIND = "audit"
@@ -29,9 +30,14 @@ class Audit:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    def note(self, entry: Entry) -> None:
+    def jot(self, entry: Entry) -> None:
         """Keep an entry; it is committed in this turn of the loop."""
         self._engine.record(KIND, entry.who, _encode(entry))
+
+    async def note(self, entry: Entry) -> None:
+        """Keep an entry, and return when it is durable: whoever hears that something was done can rely on its trace."""
+        self.jot(entry)
+        await self._engine.do(Heartbeats(()))  # changes nothing, and is committed with or after the entry
 
 
 def read_entry(body: bytes) -> dict[str, Any]:

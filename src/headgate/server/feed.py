@@ -81,3 +81,8 @@ async def _tell(service: Service, socket: Socket, listener: Listener, *, fresh: 
                 await socket.send(live.snapshot(listener) if frame is None else live.deltas(listener, frame))
     except ClientGone:
         await socket.close(1008, "too slow")
+    except HeadgateError as error:  # the store cannot be read: whoever watches comes back later
+        await socket.close(1011, str(error))
+    except Exception:
+        service.log.exception("bug", call="live_feed")
+        await socket.close(1011, "something went wrong in the server")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 
+from headgate.core.errors import HeadgateError, InvalidInput
 from headgate.server.problems import ForeignHost, ForeignOrigin, Unauthorized
 from headgate.server.settings import ServerSettings, is_loopback
 
@@ -12,6 +12,15 @@ Headers = Mapping[bytes, bytes]
 COOKIE = "headgate_token"
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _SUBPROTOCOL = "bearer."
+_ONCE: dict[bytes, type[HeadgateError]] = {
+    b"host": ForeignHost,
+    b"origin": ForeignOrigin,
+    b"authorization": Unauthorized,
+    b"cookie": Unauthorized,
+    b"idempotency-key": InvalidInput,
+    b"content-encoding": InvalidInput,
+}
+"""Headers that may stand in a request only once, and what it is if they do not."""
 
 
 class Gate:
@@ -35,8 +44,10 @@ class Gate:
 
     def check(self, headers: Headers, raw: list[tuple[bytes, bytes]], port: int) -> None:
         """Refuse a foreign Host and a foreign Origin."""
+        if len(headers) != len(raw):
+            _check_once(raw)
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if host not in self.names(port) or (len(headers) != len(raw) and _repeated(raw, b"host")):
+        if host not in self.names(port):
             raise ForeignHost(f"this server does not answer to the host {host[:100]!r}")
         origin = headers.get(b"origin")
         if origin is not None:
@@ -47,8 +58,12 @@ class Gate:
             raise ForeignOrigin(f"pages of {origin[:100]!r} may not call this server")
 
 
-def _repeated(raw: list[tuple[bytes, bytes]], wanted: bytes) -> bool:
-    return sum(1 for name, _ in raw if name == wanted) > 1
+def _check_once(raw: list[tuple[bytes, bytes]]) -> None:
+    """Whoever stands before us may have looked at the first of two, and we would look at the last."""
+    names = [name for name, _ in raw]
+    for name, kind in _ONCE.items():
+        if names.count(name) > 1:
+            raise kind(f"the header {name.decode().title()} is given twice")
 
 
 def presented(headers: Headers, method: str) -> str:
@@ -63,10 +78,17 @@ def presented(headers: Headers, method: str) -> str:
         token = _from_subprotocol(headers)
         if token:
             return token
-    token = _from_cookie(headers)
-    if token and (method in ("GET", "HEAD") or b"origin" in headers):
+    token = _from_cookie(headers) if _from_our_page(headers, method) else ""
+    if token:
         return token
     raise Unauthorized
+
+
+def _from_our_page(headers: Headers, method: str) -> bool:
+    """Whether a cookie counts: browsers bring it along for every page of this machine, whatever its port."""
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        return False
+    return method in ("GET", "HEAD") or b"origin" in headers
 
 
 def _from_subprotocol(headers: Headers) -> str:
@@ -79,11 +101,9 @@ def _from_subprotocol(headers: Headers) -> str:
 
 
 def _from_cookie(headers: Headers) -> str:
-    text = headers.get(b"cookie")
-    if text is None:
-        return ""
-    try:
-        morsel = SimpleCookie(text.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if morsel is None else morsel.value
+    """By hand: the standard library can take very long over a cookie, and nobody is known yet."""
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = part.partition("=")
+        if name.strip() == COOKIE:
+            return value.strip()
+    return ""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headgate.core.errors import InvalidInput
-from headgate.server.problems import BodyTooLarge, ClientGone, Overloaded, RequestTimeout
+from headgate.server.problems import BodyTooLarge, ClientGone, Overloaded, RequestTimeout, UnsupportedEncoding
 from headgate.server.routing import Urgency
 from headgate.server.settings import ServerSettings
 
@@ -26,9 +26,11 @@ class Intake:
 
     # -- bodies -------------------------------------------------------------------------------------------------
 
-    async def read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+    async def read(self, receive: Receive, headers: Mapping[bytes, bytes], limit: int | None = None) -> bytes:
         """The whole body; 413 as soon as it is too large, 408 when it takes too long."""
-        limit = self._settings.max_body
+        limit = min(limit or self._settings.max_body, self._settings.max_body)
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise UnsupportedEncoding
         announced = headers.get(b"content-length")
         if announced is not None and _length(announced) > limit:
             raise BodyTooLarge(f"the body has {_length(announced)} bytes, {limit} are allowed", limit=limit)

@@ -18,7 +18,7 @@ from headgate.core.job_input import parse_job as parse
 from headgate.core.states import JobState
 from headgate.engine.questions import Explain, FindEvents, FindJobs, GetHistory, GetJob, JobInfo, answer, ended
 from headgate.ports import JobQuery
-from headgate.server import strict
+from headgate.server import privacy, strict
 from headgate.server.records import read_after
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
@@ -161,7 +161,8 @@ async def get_events(service: Service, call: Call) -> Reply:
     service.engine.catch_up()
     found = await service.ask(GetHistory(call["id"], call.query.after, call.query.limit))
     following = found[-1].number if len(found) == call.query.limit else None
-    return Reply(w.EventsOut([views.event_out(entry) for entry in found], following))
+    events = [privacy.event_for(call.caller, service.state, views.event_out(entry)) for entry in found]
+    return Reply(w.EventsOut(events, following))
 
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,7 +190,7 @@ async def explain_job(service: Service, call: Call) -> Reply:
     """Why a job does not run, and when it should start."""
     await find(service, call)
     found = answer(Explain(call["id"]), service.state, service.engine.writer.store, service.now())
-    return Reply(views.explain_out(found))
+    return Reply(views.explain_out(privacy.explanation_for(call.caller, service.state, found)))
 
 
 @routes.add("GET", "/v2/jobs/{id}/logs", "read", query=PageQuery, replies={200: w.LogsOut})

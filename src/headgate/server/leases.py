@@ -18,9 +18,11 @@ from headgate.core.lease import Lease
 from headgate.core.states import TERMINAL, JobState
 from headgate.engine.questions import GetJob
 from headgate.server import strict
+from headgate.server.privacy import may_speak_for
 from headgate.server.problems import ClientGone, Forbidden
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
+from headgate.server.tokens import Caller
 from headgate.server.wording import Said, Wording
 from headgate.wire import http as w
 from headgate.wire.words import failure_of
@@ -41,18 +43,23 @@ class LeasesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.add("GET", "/v2/leases", "read", "work", query=LeasesQuery, replies={200: w.LeasesOut})
 async def list_leases(service: Service, call: Call) -> Reply:
-    """List live leases; tokens are shown to those who may work."""
+    """List live leases; tokens are shown to those who may work and speak for the lease."""
     asked, caller = call.query, call.caller
     found = [
-        views.lease_out(lease)
+        _seen(caller, lease)
         for lease in service.state.leases.values()
         if caller.sees(lease.tenant)
         and asked.worker_id in (None, lease.worker_id)
         and asked.job_id in (None, lease.job_id)
     ]
-    if not caller.scopes & {"work", "admin"}:
-        found = [msgspec.structs.replace(lease, token=0) for lease in found]
     return Reply(w.LeasesOut(found))
+
+
+def _seen(caller: Caller, lease: Lease) -> w.LeaseOut:
+    shown = views.lease_out(lease)
+    if caller.scopes & {"work", "admin"} and may_speak_for(caller, lease):
+        return shown
+    return msgspec.structs.replace(shown, token=0)
 
 
 @routes.add(
@@ -175,10 +182,10 @@ def _word(verb: str, body: type[Any], reply: Any) -> Callable[[H], H]:
 
 
 async def _say(service: Service, call: Call, said: Said) -> Any:
-    """Carry out a word; a token that is bound to a tenant speaks only for that tenant's leases."""
+    """Carry out a word, if the caller may speak for the lease at all."""
     lease = service.state.leases.get(call["id"])
-    if lease is not None and not call.caller.sees(lease.tenant):
-        raise Forbidden("the lease belongs to another tenant")
+    if lease is not None and not may_speak_for(call.caller, lease):
+        raise Forbidden("the lease is held by somebody whom this token may not speak for")
     wording = Wording(service.engine, service.settings.max_log)
     (reply,) = await wording.say([said])
     if isinstance(reply, Exception):

@@ -6,7 +6,7 @@ Deltas say what a thing is now, not what happened to it: a job that changes ten 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +14,18 @@ import msgspec
 
 from headgate import views
 from headgate.core import events as e
+from headgate.core.state import State
 from headgate.engine.aio import AsyncEngine
 from headgate.engine.questions import FindJobs, GetStatus, answer
 from headgate.engine.rows import JOB_FIELD
 from headgate.policy.managing import Policies
 from headgate.ports import JobQuery
+from headgate.server.logs import get_logger
+from headgate.server.privacy import own_leases, policy_for
 from headgate.server.settings import ServerSettings
 from headgate.server.simulations import TOPIC, Simulations
 from headgate.server.tokens import Caller
+from headgate.wire.http import JobOut
 from headgate.wire.stream import Deltas, Snapshot
 
 TOPICS = ("status", "jobs", "leases", "workers", "pools", "policy")
@@ -32,6 +36,9 @@ LINGER = 60.0
 _LEASES = (e.LeaseGranted, e.LeaseRenewed, e.JobStarted, e.PreemptionAsked)
 _LEASES_OVER = (e.JobCompleted, e.AttemptFailed, e.LeaseExpired, e.LeaseReleased)
 _WORKERS = (e.WorkerChanged, e.WorkerClaimed, e.WorkerEvicted, e.WorkerRemoved, e.WorkerSeen)
+_MORE_OF, _GONE_OF = "more_of", "gone_of"
+"""Parts of a frame that say whose the others are; nobody is sent them."""
+_NOTHING = msgspec.Raw(b"null")
 Topics = dict[str, Any]
 
 
@@ -60,16 +67,33 @@ class Listener:
         self.frames.append(frame)
         self.changed.set()
 
-    def shown(self, topics: Topics) -> Topics:
+    def shown(self, topics: Topics, state: State) -> Topics:
         """The part of a frame that this listener may and wants to see."""
         own = {name: part for name, part in topics.items() if name in self.topics}
-        tenant = self.caller.tenant
-        if tenant is None:
-            return own
+        if self.caller.tenant is not None:
+            own = {name: self._own_part(name, part, state) for name, part in own.items()}
         for name in ("jobs", "leases"):
             if name in own:
-                own[name] = {**own[name], "set": [item for item in own[name]["set"] if item.get("tenant") == tenant]}
+                own[name] = {key: part for key, part in own[name].items() if key not in (_MORE_OF, _GONE_OF)}
         return own
+
+    def _own_part(self, name: str, part: Topics, state: State) -> Topics:
+        """What a tenant sees of a topic."""
+        caller, tenant = self.caller, self.caller.tenant
+        if name == "policy":
+            return policy_for(caller, part)
+        if name == "workers":
+            seen = [{**item, "leases": own_leases(caller, state, item.get("leases", []))} for item in part["set"]]
+            return {**part, "set": seen}
+        if name not in ("jobs", "leases"):
+            return part
+        found = {**part, "set": [item for item in part["set"] if item.get("tenant") == tenant]}
+        if _MORE_OF in part:
+            found["more"] = part[_MORE_OF].get(tenant, 0)
+        if _GONE_OF in part:
+            whose = zip(part["gone"], part[_GONE_OF], strict=True)
+            found["gone"] = [id_ for id_, owner in whose if owner == tenant]
+        return found
 
 
 class Live:
@@ -79,13 +103,15 @@ class Live:
         self, engine: AsyncEngine, settings: ServerSettings, policies: Policies | None, simulations: Simulations
     ) -> None:
         self._engine = engine
+        self._log: Any = get_logger("headgate.server")
         self._settings = settings
         self._policies = policies
         self._simulations = simulations
         self._listeners: set[Listener] = set()
         self._kept: deque[Frame] = deque(maxlen=settings.live_kept)
         self._jobs: dict[str, None] = {}
-        self._leases: dict[str, bool] = {}
+        self._leases: dict[str, str] = {}
+        """Those that changed, with their tenant."""
         self._workers: dict[str, None] = {}
         self._pools: dict[str, None] = {}
         self._dirty = False
@@ -115,10 +141,8 @@ class Live:
         field = JOB_FIELD.get(type(event))
         if field is not None:
             self._jobs[getattr(event, field)] = None
-        if isinstance(event, _LEASES):
-            self._leases[event.lease_id] = True
-        elif isinstance(event, _LEASES_OVER):
-            self._leases[event.lease_id] = False
+        if isinstance(event, _LEASES + _LEASES_OVER):
+            self._leases[event.lease_id] = self._tenant_of(event)
         elif isinstance(event, _WORKERS):
             self._workers[event.id] = None
         elif isinstance(event, e.WorkerRegistered | e.WorkerWanted):
@@ -133,6 +157,15 @@ class Live:
             lease = self._engine.writer.state.leases.get(event.lease_id)
             if lease is not None and lease.worker_id is not None:
                 self._workers[lease.worker_id] = None
+
+    def _tenant_of(self, event: Any) -> str:
+        """Whose lease an event is about; of one that is forgotten already nobody but an operator is told."""
+        state = self._engine.writer.state
+        lease = state.leases.get(event.lease_id)
+        if lease is not None:
+            return lease.tenant
+        job = state.jobs.get(getattr(event, "job_id", ""))
+        return self._leases.get(event.lease_id, "") if job is None else job.kind.of.tenant
 
     # -- listening ----------------------------------------------------------------------------------------------
 
@@ -188,7 +221,11 @@ class Live:
                 self.number += 1  # what happens now is told to nobody: whoever comes back begins with a snapshot
                 self._forget()
                 return
-            self.make_frame()
+            try:
+                self.make_frame()
+            except Exception:  # noqa: BLE001 - said in the log; a feed that falls silent would look like a quiet day
+                self._log.exception("bug", call="live_feed")
+                self.restart()
 
     def make_frame(self) -> None:
         """Put what changed into the next frame, if anything did."""
@@ -222,6 +259,7 @@ class Live:
             topics["leases"] = {
                 "set": [self._lease(lease) for lease in held.values() if lease is not None],
                 "gone": [id_ for id_, lease in held.items() if lease is None],
+                _GONE_OF: [self._leases[id_] for id_, lease in held.items() if lease is None],
             }
         if self._workers:
             topics["workers"] = {
@@ -248,7 +286,9 @@ class Live:
         state = self._engine.writer.state
         ids = list(self._jobs)
         told = [state.jobs[id_] for id_ in ids[-MOST_JOBS:] if id_ in state.jobs]
-        return {"set": [brief(views.live_job_out(job)) for job in told], "more": max(0, len(ids) - MOST_JOBS)}
+        left_out = [state.jobs[id_].kind.of.tenant for id_ in ids[:-MOST_JOBS] if id_ in state.jobs]
+        more = max(0, len(ids) - MOST_JOBS)
+        return {"set": [brief(views.live_job_out(job)) for job in told], "more": more, _MORE_OF: Counter(left_out)}
 
     def _lease(self, lease: Any) -> Topics:
         shown: Topics = msgspec.to_builtins(views.lease_out(lease))
@@ -292,16 +332,18 @@ class Live:
         topics |= self._simulations.snapshot(listener.topics)
         pools = [views.pool_out(pool, views.workers_of(state, id_)) for id_, pool in state.pools.items()]
         topics["pools"] = {"set": pools, "gone": []}
-        return Snapshot(self.number, listener.shown({name: msgspec.to_builtins(part) for name, part in topics.items()}))
+        plain = {name: msgspec.to_builtins(part) for name, part in topics.items()}
+        return Snapshot(self.number, listener.shown(plain, state))
 
     def deltas(self, listener: Listener, frame: Frame) -> Deltas:
         """A frame as one listener sees it."""
-        return Deltas(frame.number, listener.shown(frame.topics))
+        return Deltas(frame.number, listener.shown(frame.topics, self._engine.writer.state))
 
 
-def brief(job: Any) -> Topics:
-    """A job without what may be large."""
-    shown: Topics = msgspec.json.decode(msgspec.json.encode(job))
+def brief(job: JobOut) -> Topics:
+    """A job without what may be large, and which memory lets go of when the job has ended."""
+    small = msgspec.structs.replace(job, payload=_NOTHING, attributes=_NOTHING, result=_NOTHING)
+    shown: Topics = msgspec.json.decode(msgspec.json.encode(small))
     for large in ("payload", "attributes", "result"):
         shown.pop(large, None)
     return {**shown, "tenant": job.tenant}

@@ -14,6 +14,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 _SECRET = re.compile(r"hg_[0-9a-f]{6,}_[A-Za-z0-9_-]{8,}")
 _HIDDEN = "hg_[hidden]"
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _FIELDS = frozenset({"token", "authorization", "cookie", "secret", "password"})
 
 
@@ -28,6 +29,24 @@ def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _HIDDEN if str(name).lower() in _FIELDS else _clean(part) for name, part in value.items()}
     return [_clean(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def show_controls(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A line stays one line, and a terminal that shows it obeys nothing that stands in it."""
+    return {name: _CONTROL.sub(_escaped, value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _keep_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """The same, but a traceback keeps its lines."""
+    trace = event.get("exception")
+    shown = show_controls(logger, method, event)
+    if isinstance(trace, str):
+        shown["exception"] = "\n".join(_CONTROL.sub(_escaped, line) for line in trace.split("\n"))
+    return shown
 
 
 _SHARED: list[Any] = [
@@ -49,8 +68,9 @@ def get_logger(name: str) -> Any:
 
 def configure_logs(stream: TextIO, level: str = "info", *, text: bool = False) -> None:
     """Write the logs of this process to a stream, our own and those of the libraries alike."""
-    written = structlog.dev.ConsoleRenderer(colors=stream.isatty()) if text else structlog.processors.JSONRenderer()
-    last: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, written]
+    plain: list[Any] = [structlog.processors.JSONRenderer()]
+    shown: list[Any] = [_keep_lines, structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *(shown if text else plain)]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=last))
     root = logging.getLogger()

@@ -18,6 +18,8 @@ from headgate.server.status import status_out
 from headgate.wire.http import JobOut
 
 routes = Routes()
+_LONGEST_FORM = 4 << 10
+"""Bytes: it is read before anybody is known."""
 _MONTH = 30 * 24 * 3600
 _MOST_WORKERS, _MOST_JOBS = 200, 20
 _SIGN_IN = f"""
@@ -37,7 +39,7 @@ async def home(service: Service, call: Call) -> Reply:
         caller.allow(("read",))
     except (Unauthorized, Forbidden):
         return page("Headgate", _SIGN_IN)
-    status = status_out(service)
+    status = status_out(service, caller)
     workers = list(service.state.workers.values())[:_MOST_WORKERS]
     content = status_page.status_page(status, workers, await _latest(service, caller))
     return page("Headgate", content, note=status_page.note(status), refresh=True)
@@ -59,7 +61,7 @@ def _who(service: Service, call: Call) -> tokens.Caller:
     return tokens.identify(service.state.documents, presented(call.headers, "GET"), service.now())
 
 
-@routes.add("POST", "/login", replies={303: str, 401: str}, media="text/html")
+@routes.add("POST", "/login", replies={303: str, 401: str}, media="text/html", max_body=_LONGEST_FORM)
 async def login(service: Service, call: Call) -> Reply:
     """Exchange a token from a form for a cookie that only this site's pages send."""
     text = (parse_qs(call.body.decode("latin-1")).get("token") or [""])[0].strip()

@@ -45,6 +45,10 @@ class BodyTooLarge(e.HeadgateError):
     """The body is larger than allowed."""
 
 
+class UnsupportedEncoding(e.HeadgateError):
+    """Bodies are taken as they are, never compressed."""
+
+
 class RequestTimeout(e.HeadgateError):
     """The request took too long to arrive."""
 
@@ -70,6 +74,7 @@ STATUS: dict[type[Exception], int] = {
     RequestTimeout: 408,
     e.Conflict: 409,
     BodyTooLarge: 413,
+    UnsupportedEncoding: 415,
     e.Refused: 429,
     Overloaded: 503,
     Unavailable: 503,

@@ -84,6 +84,8 @@ class Route(msgspec.Struct, frozen=True):
     tenants: bool = True
     """Whether a token that is bound to a tenant may make this call."""
     optional_body: bool = False
+    max_body: int | None = None
+    """Bytes of a body, where fewer are enough than anywhere else."""
     media: str = "application/json"
     headers: tuple[str, ...] = ()
     """Request headers that mean something to this call."""

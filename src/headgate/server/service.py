@@ -22,6 +22,7 @@ from headgate.server.logs import get_logger
 from headgate.server.metrics import Metrics
 from headgate.server.observing import AppLoad
 from headgate.server.problems import Unavailable
+from headgate.server.sessions import Sessions
 from headgate.server.settings import ServerSettings
 from headgate.server.simulations import Simulations, Simulator
 from headgate.server.watching import Watching
@@ -51,13 +52,16 @@ class Service:
         self.metrics = Metrics(engine, self.intake, policies)
         self.simulations = Simulations(settings, simulator)
         self.live = Live(engine, settings, policies, self.simulations)
+        self.sessions = Sessions(engine)
         self.load = AppLoad(engine)
         self.audit = Audit(engine)
         self.log: Any = get_logger("headgate.server")
         self.description: dict[str, Any] = {}
         """What the API can do, as OpenAPI."""
         self._policies = policies
-        self._watching = Watching(engine, (self.deliveries, self.metrics, self.live, Chronicle(self.log)))
+        self._watching = Watching(
+            engine, (self.deliveries, self.metrics, self.live, self.sessions, Chronicle(self.log))
+        )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headgate-reader")
         self._started = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from pathlib import Path
 from typing import Self
@@ -14,8 +15,14 @@ from headgate.server.app import App
 from headgate.server.protocol import guarded
 from headgate.server.settings import ServerSettings
 from headgate.server.tokens import admit_admin
+from headgate.server.websocket_protocol import guarded_sockets
 
 BACKLOG = 2_048
+"""Connections that may wait to be accepted."""
+AT_ONCE = 16
+"""Connections that the loop accepts before it looks at anything else: a storm of them must not hold up those inside."""
+SPARE_FILES = 256
+"""Open files that are kept for everything but connections: the store, policies, logs."""
 
 
 class Serving:
@@ -60,6 +67,7 @@ class Serving:
         started.cancel()
         if self._running.done():
             await self._running
+        self._socket.listen(BACKLOG)  # asyncio takes one number for how many may wait and how many it accepts in a row
         return self
 
     async def wait(self) -> None:
@@ -87,8 +95,8 @@ class Serving:
         settings = self.settings
         return uvicorn.Config(
             self.app,
-            http=guarded(settings.read_timeout, settings.write_timeout),
-            ws="websockets-sansio",
+            http=guarded(settings, most_connections(settings.max_connections)),
+            ws=guarded_sockets(settings),
             ws_max_size=settings.max_body,
             ws_per_message_deflate=False,
             ws_ping_interval=20.0,
@@ -99,7 +107,7 @@ class Serving:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            backlog=BACKLOG,
+            backlog=AT_ONCE,
             timeout_keep_alive=60,
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
         )
@@ -118,6 +126,12 @@ class _Quiet(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         await self._serve(sockets)
+
+
+def most_connections(wanted: int) -> int:
+    """As many connections as are wanted, or as the files allow that this process may open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - SPARE_FILES))
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -31,6 +31,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a client may take to send a request."""
     write_timeout: float = 10.0
     """How long a client may take to receive an answer."""
+    max_connections: int = 4_096
+    """Connections at once; when one more comes, the one that has been idle longest is cut off."""
     max_wait: float = 60.0
     """The longest long poll."""
     crowd: int = 256
@@ -72,6 +74,7 @@ def check_server_settings(settings: ServerSettings) -> ServerSettings:
         "max_buffered",
         "read_timeout",
         "write_timeout",
+        "max_connections",
         "crowd",
         "live_interval",
         "live_kept",

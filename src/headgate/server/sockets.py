@@ -15,6 +15,8 @@ from headgate.server.tokens import Caller
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _encode = msgspec.json.Encoder().encode
 SUBPROTOCOL = "headgate"
+_REASON = 120
+"""Bytes of the reason for a close."""
 
 
 class Socket:
@@ -67,6 +69,11 @@ class Socket:
         self.closed = True
         try:
             async with asyncio.timeout(self._write_timeout):
-                await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
+                await self._send({"type": "websocket.close", "code": code, "reason": short(reason)})
         except (OSError, RuntimeError, TimeoutError):  # gone already
             return
+
+
+def short(reason: str) -> str:
+    """As much of a reason as fits where 123 bytes do."""
+    return reason.encode("utf-8", "replace")[:_REASON].decode("utf-8", "ignore")

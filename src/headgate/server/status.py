@@ -8,8 +8,10 @@ from headgate import views
 from headgate.engine.questions import GetStatus, Status, answer
 from headgate.server import strict
 from headgate.server.metrics import MEDIA
+from headgate.server.privacy import policy_for
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
+from headgate.server.tokens import Caller
 from headgate.wire import http as w
 
 routes = Routes()
@@ -20,9 +22,11 @@ def look(service: Service) -> Status:
     return answer(GetStatus(), service.state, service.engine.writer.store, service.now())
 
 
-def status_out(service: Service) -> w.StatusOut:
+def status_out(service: Service, caller: Caller) -> w.StatusOut:
     """One look at everything, also while the engine does not serve."""
-    return views.status_out(look(service), service.live.policy(), trouble(service), _policy_trouble(service))
+    return views.status_out(
+        look(service), policy_for(caller, service.live.policy()), trouble(service), _policy_trouble(service)
+    )
 
 
 def trouble(service: Service) -> str | None:
@@ -44,7 +48,7 @@ def _policy_trouble(service: Service) -> list[str]:
 @routes.add("GET", "/v2/status", "read", "work", "submit", replies={200: w.StatusOut})
 async def get_status(service: Service, call: Call) -> Reply:
     """Busy rating and its signals, units, depth by class, workers, the active policy, and what is degraded."""
-    return Reply(status_out(service))
+    return Reply(status_out(service, call.caller))
 
 
 @routes.add("GET", "/v2/capacity", "read", "work", "submit", replies={200: w.CapacityOut})
@@ -83,7 +87,7 @@ async def readyz(service: Service, call: Call) -> Reply:
     )
 
 
-@routes.add("GET", "/metrics", "read", replies={200: str}, media="text/plain")
+@routes.add("GET", "/metrics", "read", replies={200: str}, media="text/plain", tenants=False)
 async def metrics(service: Service, call: Call) -> Reply:
     """Prometheus metrics, see reference/metrics."""
     return Reply(service.metrics.render(), media=MEDIA)

@@ -9,7 +9,7 @@ import msgspec
 
 from headgate import views
 from headgate.core import commands as c
-from headgate.core.errors import HeadgateError, InvalidInput, WorkerNotFound
+from headgate.core.errors import HeadgateError, InvalidInput, StaleLease, WorkerNotFound
 from headgate.server import strict
 from headgate.server.deliveries import Outbox
 from headgate.server.problems import ClientGone, problem_of
@@ -95,6 +95,9 @@ class Stream:
                 await self._grant_all(outbox)
         except ClientGone:
             await self._socket.close(1008, "too slow")
+        except Exception:
+            self._service.log.exception("bug", call="worker_stream")
+            await self._socket.close(1011, "something went wrong in the server")
 
     async def _grant_all(self, outbox: Outbox) -> None:
         while outbox.pending:
@@ -146,23 +149,35 @@ class Stream:
         problems: list[Problem | None] = [None] * len(words)
         for place, word in enumerate(words):
             try:
-                said.append(Said(command_of(word), word.log))
+                said.append(self._said(word))
                 places.append(place)
-            except InvalidInput as error:
+            except (InvalidInput, StaleLease) as error:
                 problems[place] = problem_of(error)
         for place, reply in zip(places, await self._wording.say(said, self._worker_id), strict=True):
             problems[place] = _problem(reply)
         return problems
 
+    def _said(self, word: m.Word) -> Said:
+        if not self._may_be_ours(word.lease_id):
+            raise StaleLease(f"lease {word.lease_id!r} is another worker's", lease_id=word.lease_id)
+        return Said(command_of(word), word.log)
+
     async def _beats(self, leases: list[tuple[str, int]]) -> list[Any]:
-        commands: list[c.Command[Any]] = [c.WorkerBeat(self._worker_id), c.Heartbeats(tuple(leases))]
+        mine = tuple(beat for beat in leases if self._may_be_ours(beat[0]))
+        commands: list[c.Command[Any]] = [c.WorkerBeat(self._worker_id), c.Heartbeats(mine)]
         seen, beats = await self._engine.do_all(commands)
         if isinstance(seen, WorkerNotFound):  # removed while it lives: hung up on, it registers anew
             await self._socket.close(NOT_REGISTERED, str(seen))
             raise ClientGone from seen
         if isinstance(beats, Exception):  # the engine does not serve: nothing was renewed
             raise ClientGone from beats
-        return [views.beat_out(beat) for beat in beats]
+        known = {beat.lease_id: beat for beat in beats}
+        return [views.beat_out(known.get(lease_id) or c.Beat(lease_id, stale=True)) for lease_id, _ in leases]
+
+    def _may_be_ours(self, lease_id: str) -> bool:
+        """Whether a lease is not another worker's: on its stream a worker speaks for itself alone."""
+        lease = self._service.state.leases.get(lease_id)
+        return lease is None or lease.worker_id == self._worker_id
 
 
 def _problem(reply: Any) -> Problem | None:

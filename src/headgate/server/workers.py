@@ -13,6 +13,7 @@ from headgate.core.cluster import WorkerSpec
 from headgate.core.job_input import LIMITS, pairs, text
 from headgate.core.quantities import resources
 from headgate.server import strict
+from headgate.server.privacy import own_leases
 from headgate.server.routing import Call, Reply, Routes, Urgency
 from headgate.server.service import Service
 from headgate.wire import http as w
@@ -78,8 +79,7 @@ def _seen(service: Service, call: Call, worker_id: str) -> w.WorkerOut:
     shown = views.worker_out(state.workers[worker_id])
     if call.caller.tenant is None:
         return shown
-    own = [id_ for id_ in shown.leases if call.caller.sees(state.leases[id_].tenant)]
-    return msgspec.structs.replace(shown, leases=own)
+    return msgspec.structs.replace(shown, leases=own_leases(call.caller, state, shown.leases))
 
 
 @routes.add(

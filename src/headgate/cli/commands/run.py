@@ -14,6 +14,7 @@ from headgate.cli.jobspec import job_body, job_options
 from headgate.cli.jobview import ENDED, logs
 from headgate.cli.options import server_options
 from headgate.cli.output import emit
+from headgate.cli.terminal import harmless, unguarded
 
 EXAMPLES = """
 headgate run -- make all                      exits with the code of make
@@ -85,8 +86,9 @@ def _follow(api: Api, job_id: str, *, quiet: bool, silent: bool) -> dict[str, An
             found = logs(api, job_id, place)
         place = found["next"]
         if found["text"] and not silent:
-            sys.stdout.write(found["text"])
-            sys.stdout.flush()
+            output = unguarded()
+            output.write(found["text"])
+            output.flush()
         if job["state"] in ENDED:
             return job
         if not told and wait >= _LONGEST_PAUSE and job["state"] in ("queued", "blocked"):
@@ -98,7 +100,7 @@ def _follow(api: Api, job_id: str, *, quiet: bool, silent: bool) -> dict[str, An
 
 
 def _say(text: str) -> None:
-    print(f"headgate: {text}", file=sys.stderr)
+    print(f"headgate: {harmless(text)}", file=sys.stderr)
 
 
 def exit_code(job: dict[str, Any]) -> int:

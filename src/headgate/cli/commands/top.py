@@ -48,21 +48,23 @@ def _live(api: Api, interval: float) -> int:
     import shutil
 
     from headgate.cli.keys import single_keys
+    from headgate.cli.terminal import harmless, unguarded
     from headgate.cli.top_view import render
 
-    sys.stdout.write(_ALTERNATE)
+    screen = unguarded()
+    screen.write(_ALTERNATE)
     try:
         with single_keys() as pressed:
             while True:
                 size = shutil.get_terminal_size()
-                sys.stdout.write(_CLEAR + render(_look(api), size.lines - 1))
-                sys.stdout.flush()
+                screen.write(_CLEAR + harmless(render(_look(api), size.lines - 1)))
+                screen.flush()
                 if "q" in pressed(interval).lower():
                     return DONE
     except KeyboardInterrupt:
         return DONE
     finally:
-        sys.stdout.write(_BACK)
+        screen.write(_BACK)
 
 
 def _look(api: Api) -> dict[str, Any]:
