@@ -14,6 +14,7 @@ from headgate.server.app import App
 from headgate.server.protocol import guarded
 from headgate.server.settings import ServerSettings
 from headgate.server.tokens import admit_admin
+from headgate.server.wires import Wire
 
 BACKLOG = 2_048
 
@@ -88,7 +89,7 @@ class Serving:
         return uvicorn.Config(
             self.app,
             http=guarded(settings.read_timeout, settings.write_timeout),
-            ws="websockets-sansio",
+            ws=Wire,
             ws_max_size=settings.max_body,
             ws_per_message_deflate=False,
             ws_ping_interval=20.0,
