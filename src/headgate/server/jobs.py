@@ -81,9 +81,9 @@ async def _one(service: Service, submitted: c.Submitted) -> w.SubmittedJobOut:
     (job_id,) = submitted.ids
     live = service.state.jobs.get(job_id) if all(submitted.created) else None
     if live is not None:
-        return views.submitted_job_out(live, created=True)
+        return views.submitted_job_out(views.live_job_out(live), created=True)
     shown = views.job_out(await service.ask(GetJob(job_id)))
-    return w.SubmittedJobOut(*msgspec.structs.astuple(shown), ids=list(submitted.ids), created=list(submitted.created))
+    return views.submitted_job_out(shown, created=all(submitted.created))
 
 
 async def find(service: Service, call: Call) -> JobInfo:
@@ -218,8 +218,7 @@ async def retry_job(service: Service, call: Call) -> Reply:
     new = c.NewJob(service.ids.new(), msgspec.structs.replace(spec, deadline=None), retry_of=info.id)
     submitted = await service.engine.do(c.Submit((new,)))
     shown = views.job_out(await service.ask(GetJob(new.id)))
-    fields = msgspec.structs.astuple(shown)
-    return Reply(w.SubmittedJobOut(*fields, ids=list(submitted.ids), created=list(submitted.created)), 201)
+    return Reply(views.submitted_job_out(shown, created=all(submitted.created)), 201)
 
 
 @routes.add(

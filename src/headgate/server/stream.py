@@ -47,7 +47,7 @@ class Stream:
         self._heard = 0
         """The highest ref of the worker's messages."""
         self._flushing = False
-        """Whether what is there will be sent in the next turn of the loop."""
+        """Whether answers that are there will be sent in the next turn of the loop."""
         self._held_up = asyncio.Event()
         """Something has to wait for the worker to read, or the stream is to end."""
         self._end: tuple[int, str] | None = None
@@ -97,7 +97,6 @@ class Stream:
             self._flush()
 
     def _flush(self) -> None:
-        self._flushing = False
         try:
             while self._socket.wire.ready and (messages := self._messages()):
                 self._socket.write(messages)
@@ -189,7 +188,12 @@ class Stream:
         self._answers.append(answer)
         if not self._flushing:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self.push)
+            asyncio.get_running_loop().call_soon(self._push_answers)
+
+    def _push_answers(self) -> None:
+        self._flushing = False
+        if self._answers:
+            self.push()
 
     def _words(self, message: m.Words) -> None:
         """All words in one commit; one that makes no sense is refused by itself."""

@@ -21,13 +21,12 @@ from headgate.client.http import Http, segment
 from headgate.core.errors import HeadgateError
 from headgate.ports import Clock
 from headgate.wire import stream as m
-from headgate.wire.http import BeatOut, ErrorOut, WorkerIn, WorkerOut
-from headgate.worker.assignment import Assignment, from_wire
+from headgate.wire.http import BeatOut, ErrorOut, LeaseOut, WorkerIn, WorkerOut
+from headgate.worker.assignment import Assignment, GivenJob, from_wire
 from headgate.worker.link import LinkDown, Turn
 from headgate.worker.web_socket import Ended, WebSocket, connect
 
 _log = logging.getLogger(__name__)
-_decode = msgspec.json.Decoder(m.ServerMessage).decode
 _encode = msgspec.json.Encoder().encode
 ANSWER = 15.0
 """Seconds to wait for the answer to a message."""
@@ -35,6 +34,18 @@ LOOK = 5.0
 """Seconds after which the keeper has a look at the stream: the server wants its pings answered within twenty."""
 LARGEST = 1 << 20
 """Bytes of words in one message, about."""
+
+
+class _Given(m.Message, frozen=True, tag="granted"):
+    """`Granted`, as a worker reads it."""
+
+    leases: list[LeaseOut]
+    jobs: list[GivenJob]
+    heard: int = 0
+    now: float | None = None
+
+
+_decode = msgspec.json.Decoder(_Given | m.WordsDone | m.BeatsDone | m.Stop).decode
 
 
 class NoStream(HeadgateError):
@@ -236,7 +247,7 @@ class StreamLink:
 
     def _hear(self, message: Any) -> None:
         match message:
-            case m.Granted():
+            case _Given():
                 self._grants += self._granted(message)
             case m.Stop() if message.let_go_by is None:
                 self._gone.append(message.lease_id)
@@ -246,7 +257,7 @@ class StreamLink:
                 self._answers[message.ref] = message
                 self._forget_before(message.ref)
 
-    def _granted(self, message: m.Granted) -> Iterator[Assignment]:
+    def _granted(self, message: _Given) -> Iterator[Assignment]:
         """Leases that were pushed. They are sure for as long as they are from the last message that was heard."""
         heard_at = self._sent.get(message.heard)
         self._forget_before(message.heard)
