@@ -53,7 +53,9 @@ class WebSocket:
                 raise Ended(str(error)) from error
 
     def receive(self, within: float) -> list[bytes]:
-        """The messages that have come, waiting for the first if need be; none if none comes in time."""
+        """The messages that have come, waiting for the first if need be. There may be none: nothing came in time, or
+        what came is not yet a whole message.
+        """
         if self._messages or self._readable.poll(within * 1000):
             with self._lock:
                 self._read()
@@ -93,7 +95,7 @@ class WebSocket:
 
     def _read(self) -> None:
         self._take_in()
-        if self._protocol.writes and not self._over:  # a ping is answered
+        if self._protocol.writes:  # a ping is answered, and so is a goodbye
             with contextlib.suppress(OSError):
                 self._write(1.0)
 
