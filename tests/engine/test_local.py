@@ -13,9 +13,10 @@ from headgate.core import commands as c
 from headgate.core.errors import JobNotFound, StaleLease, UnknownDependency
 from headgate.engine import wire
 from headgate.engine.errors import EngineUnreachable
-from headgate.engine.local import LocalClient, LocalServer
+from headgate.engine.local import LocalClient
 from headgate.engine.member import Member
 from headgate.engine.questions import CountJobs, Explain, FindJobs, GetJob, GetLeases, GetStatus
+from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.ports import JobQuery, StoreOwned
 from headgate.stores.memory import MemoryDisk, MemoryStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from headgate.core import commands as c
@@ -10,7 +10,7 @@ from headgate.core.cluster import WorkerSpec
 from headgate.core.quantities import resources
 from headgate.engine.errors import EngineStopped, EngineUnreachable
 from headgate.engine.local import Face
-from headgate.engine.working import Work, Worked
+from headgate.engine.working import Grant, Work, Worked
 from headgate.ports import Clock, StoreError
 from headgate.wire.http import BeatOut, ErrorOut, WorkerIn
 from headgate.wire.stream import Word
@@ -59,16 +59,16 @@ class EmbeddedLink:
         within: float,
     ) -> Turn:
         """Say words and hear what is new."""
-        said = tuple(command_of(word) for _, word in words)
-        logs = tuple((word.lease_id, word.token, word.log) for _, word in words if word.log)
+        said = tuple([command_of(word) for _, word in words])
+        logs = tuple([(word.lease_id, word.token, word.log) for _, word in words if word.log])
         asked = Work(self._worker_id, said, tuple(held), tuple(told), logs, wants, within)
         asked_at = self._clock.now()
         worked = _reached(lambda: self._face.work(asked))
         return Turn(
-            tuple((refused.word, ErrorOut(refused.code, refused.message)) for refused in worked.refused),
-            tuple(_assignments(worked, asked_at - worked.now)),
+            tuple([(refused.word, ErrorOut(refused.code, refused.message)) for refused in worked.refused]),
+            tuple([_assignment(grant, worked, asked_at - worked.now) for grant in worked.grants]),
             worked.gone,
-            tuple((lease_id, max(0, by - worked.now)) for lease_id, by in worked.let_go),
+            tuple([(lease_id, max(0, by - worked.now)) for lease_id, by in worked.let_go]),
             worked.draining,
         )
 
@@ -104,24 +104,23 @@ def _beat_out(beat: c.Beat) -> BeatOut:
     return BeatOut(beat.lease_id, beat.expires_at / 1000, let_go_by, beat.stale)
 
 
-def _assignments(worked: Worked, offset: int) -> Iterator[Assignment]:
+def _assignment(grant: Grant, worked: Worked, offset: int) -> Assignment:
     """`offset` takes the engine's clock to ours, as it stood when the question was asked."""
-    for grant in worked.grants:
-        kind = worked.kinds[grant.kind]
-        yield Assignment(
-            grant.lease_id,
-            grant.token,
-            grant.job_id,
-            grant.attempt,
-            grant.ttl,
-            kind.type,
-            kind.run,
-            grant.payload,
-            grant.name,
-            kind.timeout,
-            grant.resources,
-            grant.attributes,
-            grant.seed,
-            grant.expires_at + offset,
-            grant.begun,
-        )
+    kind = worked.kinds[grant.kind]
+    return Assignment(
+        grant.lease_id,
+        grant.token,
+        grant.job_id,
+        grant.attempt,
+        grant.ttl,
+        kind.type,
+        kind.run,
+        grant.payload,
+        grant.name,
+        kind.timeout,
+        grant.resources,
+        grant.attributes,
+        grant.seed,
+        grant.expires_at + offset,
+        grant.begun,
+    )

@@ -17,8 +17,8 @@ from headgate.bootstrap.engine import open_engine
 from headgate.client.connection import Connection
 from headgate.core.errors import InvalidInput
 from headgate.core.settings import Settings
-from headgate.engine.local import Face, LocalClient, LocalServer
-from headgate.engine.member import Member
+from headgate.engine.local import Face, LocalClient
+from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.ports import Clock, Ids, StoreUnavailable
 from headgate.worker.link import Link
@@ -67,13 +67,12 @@ class EmbeddedHome:
 
     def address(self) -> str:
         """A file is its own address; an engine that lives in this process alone is served on a socket."""
-        if isinstance(self._face, Member | LocalClient):
+        if not isinstance(self._face, SharedEngine):
             return self._address
         with self._lock:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="headgate-")
-                hung_up = self._face.hung_up if isinstance(self._face, SharedEngine) else None
-                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock", hung_up)
+                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock")
                 self._server.start()
             return f"{SOCKET}{self._folder.name}/engine.sock"
 

@@ -32,6 +32,7 @@ class Limits(msgspec.Struct, frozen=True):
 LIMITS: Final = Limits()
 _PLAIN: Final = model.JobKind()
 _encode = msgspec.json.Encoder().encode
+_NO_MAPPINGS: Final = frozenset({int, float, bool, type(None), list, tuple})
 
 
 Kinds = dict[bytes, model.JobKind]
@@ -188,22 +189,23 @@ def _already_json(value: bytes, field: str) -> bytes:
 def _strict(value: object, field: str, depth: int) -> None:
     if depth < 0:
         raise InvalidInput("is nested too deeply", field=field)
-    if type(value) is str:  # most values are, and an abstract class is slow to say that it is none of its own
+    kind = type(value)
+    if kind is str:  # most values are
         return
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput("contains NaN or an infinite number", field=field)
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise InvalidInput("contains an integer of more than 64 bits", field=field)
-    if isinstance(value, Mapping):
-        for name, item in value.items():
+    if kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping)):  # an abstract class is slow to say no
+        for name, item in value.items():  # type: ignore[attr-defined]
             if not isinstance(name, str):
                 raise InvalidInput("has a key that is not a string", field=field)
             _strict(item, field, depth - 1)
     elif isinstance(value, list | tuple):
         for item in value:
             _strict(item, field, depth - 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput("contains NaN or an infinite number", field=field)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise InvalidInput("contains an integer of more than 64 bits", field=field)
     elif isinstance(value, set | frozenset | bytes | bytearray | memoryview):  # they would come back as something else
-        raise InvalidInput(f"contains {type(value).__name__}, which JSON has not", field=field)
+        raise InvalidInput(f"contains {kind.__name__}, which JSON has not", field=field)
 
 
 def _attributes(value: object, field: str, limits: Limits) -> bytes:

@@ -17,7 +17,7 @@ from headgate.engine.compacting import counted
 from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
-from headgate.engine.rounds import EVERY, STANDBY_EVERY, Bundle, Rounds, Ticket, callers_of
+from headgate.engine.rounds import EVERY, STANDBY_EVERY, Bundle, Pending, Rounds, Ticket, callers_of
 from headgate.engine.writer import Group, Writer, moved_on
 from headgate.ports import Clock, Compacted
 
@@ -40,7 +40,7 @@ class AsyncEngine:
         """The running average of what a commit takes."""
         self._stopwatch = stopwatch
         self._thread = thread
-        self._queue: list[Ticket[Any]] = []
+        self._queue: list[Pending[Any]] = []
         self._scheduled = False
         self._company = Company(clock)
         self._lingering: asyncio.TimerHandle | None = None
@@ -143,7 +143,7 @@ class AsyncEngine:
         self._queue.append(bundle)
         self._schedule()
 
-    async def _durable(self, ticket: Ticket[Any]) -> None:
+    async def _durable(self, ticket: Pending[Any]) -> None:
         future: asyncio.Future[None] = self._loop.create_future()
 
         def settled() -> None:

@@ -1,4 +1,4 @@
-"""One database, several processes: the owner serves the others over a Unix socket beside the file."""
+"""One database, several processes: how they see the engine, which lives in the one that owns the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -60,99 +60,6 @@ class Face(Protocol):
     def stop(self) -> None:
         """Let go of everything."""
         ...
-
-
-class LocalServer:
-    """Serves an engine on a Unix socket, a thread for each connection: they share the engine's commits."""
-
-    def __init__(self, engine: Face, path: Path, on_hang_up: Callable[[str], None] | None = None) -> None:
-        """`on_hang_up` is called with the worker that spoke on a connection, when the connection has ended."""
-        self._engine = engine
-        self._on_hang_up = on_hang_up
-        self._path = path
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._bound: os.stat_result | None = None
-        self._connections: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        self._accepting: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to serve. Only the owner of the database calls this, so a socket that is there is a dead one's."""
-        self._path.unlink(missing_ok=True)
-        previous = os.umask(0o177)
-        try:
-            with reachable(self._path) as address:
-                self._listener.bind(address)
-        finally:
-            os.umask(previous)
-        self._bound = self._path.stat()
-        self._listener.listen(128)
-        self._accepting = threading.Thread(target=self._accept, name="headgate-local", daemon=True)
-        self._accepting.start()
-
-    def stop(self) -> None:
-        """Serve no more; callers see the connection end. Stopping twice is the same as once."""
-        self._unlink()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        with self._lock:
-            for connection in self._connections:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        if self._accepting is not None:
-            self._accepting.join()
-
-    def _unlink(self) -> None:
-        """Remove the socket, unless another owner has put its own there."""
-        bound, self._bound = self._bound, None
-        with contextlib.suppress(FileNotFoundError):
-            if bound is not None and os.path.samestat(bound, self._path.stat()):
-                self._path.unlink()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:  # closed by stop
-                return
-            with self._lock:
-                self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        workers: set[str] = set()
-        channel = wire.Channel(connection)
-        try:
-            while (frame := channel.receive()) is not None:
-                channel.send(self._answer(frame, workers))
-        except OSError:  # the caller is gone; what it asked for stands
-            return
-        finally:
-            with self._lock:
-                self._connections.discard(connection)
-            connection.close()
-            if self._on_hang_up is not None:
-                for worker_id in workers:
-                    self._on_hang_up(worker_id)
-
-    def _answer(self, frame: bytes | memoryview, workers: set[str]) -> bytes:
-        try:
-            request = wire.decode_request(frame)
-            if isinstance(request, Work):
-                workers.add(request.worker_id)
-                return wire.encode_reply(self._engine.work(request))
-            if isinstance(request, wire.WaitEnd):
-                return wire.encode_reply(self._engine.wait_end(request.job_id, request.within))
-            if isinstance(request, wire.Compact):
-                return wire.encode_reply(self._engine.compact(request.retention))
-            if isinstance(request, WaitLease):
-                return wire.encode_reply(self._engine.wait_lease(request))
-            if isinstance(request, Question):
-                return wire.encode_reply(self._engine.ask(request))
-            return wire.encode_reply(self._engine.do(request))
-        except Exception as error:  # noqa: BLE001 - handed to the caller, typed
-            return wire.encode_error(error)
 
 
 class LocalClient:

@@ -17,8 +17,9 @@ from headgate.core.fingerprint import spec_digest
 from headgate.core.lease import Lease
 from headgate.core.retention import Retention
 from headgate.engine.errors import EngineSilent, EngineStopped, EngineUnreachable
-from headgate.engine.local import Face, LocalClient, LocalServer
+from headgate.engine.local import Face, LocalClient
 from headgate.engine.questions import GetDocuments, GetJob, Question
+from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import Clock, Compacted, Deposed, StoreOwned
@@ -204,7 +205,7 @@ class Member:
         except StoreOwned as error:
             self._held_by = error
             return None
-        server = LocalServer(engine, self._socket, engine.hung_up)
+        server = LocalServer(engine, self._socket)
         try:
             server.start()
         except BaseException:

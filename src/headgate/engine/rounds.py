@@ -23,21 +23,20 @@ SLACK = 256
 """A shell is woken only if that gains more than this: the cheap look at the timers is no more exact."""
 
 
-class Ticket(Generic[R]):
-    """A command on its way."""
+class Pending(Generic[R]):
+    """Something to be carried out, on its way."""
 
-    __slots__ = ("command", "error", "on_settled", "reply", "settled")
+    __slots__ = ("error", "on_settled", "reply", "settled")
 
-    def __init__(self, command: c.Command[R], on_settled: Callable[[], None] | None = None) -> None:
-        self.command = command
+    def __init__(self, on_settled: Callable[[], None] | None = None) -> None:
         self.reply: R | None = None
         self.error: Exception | None = None
         self.settled = False
         self.on_settled = on_settled
 
     def carry_out(self, writer: Writer, now: int) -> None:
-        """Hand the command to the writer."""
-        self.reply = writer.accept(self.command, now, self.done)
+        """Hand it to the writer."""
+        raise NotImplementedError
 
     def done(self, error: Exception | None) -> None:
         """The effects are durable, or never will be."""
@@ -55,7 +54,21 @@ class Ticket(Generic[R]):
         return self.reply  # type: ignore[return-value]  # settled without an error: there is a reply
 
 
-class Bundle(Ticket[list[Any]]):
+class Ticket(Pending[R]):
+    """A command on its way."""
+
+    __slots__ = ("command",)
+
+    def __init__(self, command: c.Command[R], on_settled: Callable[[], None] | None = None) -> None:
+        super().__init__(on_settled)
+        self.command = command
+
+    def carry_out(self, writer: Writer, now: int) -> None:
+        """Hand the command to the writer."""
+        self.reply = writer.accept(self.command, now, self.done)
+
+
+class Bundle(Pending[list[Any]]):
     """Commands of one caller on their way together, each for itself: refusals stand among the replies."""
 
     __slots__ = ("caller", "commands")
@@ -67,7 +80,7 @@ class Bundle(Ticket[list[Any]]):
         caller: Hashable = None,
     ) -> None:
         """`caller` is somebody who is likely to speak again soon."""
-        super().__init__(commands[0], on_settled)
+        super().__init__(on_settled)
         self.commands = commands
         self.caller = caller
 
@@ -82,7 +95,7 @@ class Bundle(Ticket[list[Any]]):
         return self.result()
 
 
-def callers_of(tickets: Iterable[Ticket[Any]]) -> set[Hashable]:
+def callers_of(tickets: Iterable[Pending[Any]]) -> set[Hashable]:
     """Who of those who speak is likely to speak again soon."""
     return {ticket.caller for ticket in tickets if isinstance(ticket, Bundle) and ticket.caller is not None}
 
@@ -115,13 +128,13 @@ class Rounds:
             return False
         return True
 
-    def accept(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
+    def accept(self, tickets: Sequence[Pending[Any]], now: int) -> None:
         """Carry out commands, then let the policy plan."""
         self.carry_out(tickets, now)
         if self.writer.wants_cycle():
             self.writer.cycle(now)
 
-    def carry_out(self, tickets: Sequence[Ticket[Any]], now: int) -> None:
+    def carry_out(self, tickets: Sequence[Pending[Any]], now: int) -> None:
         """Carry out commands. A caller's error is the caller's alone."""
         for ticket in tickets:
             try:
@@ -129,7 +142,7 @@ class Rounds:
             except Exception as error:  # noqa: BLE001 - handed to the caller
                 self._refuse(ticket, error)
 
-    def _refuse(self, ticket: Ticket[Any], refusal: Exception) -> None:
+    def _refuse(self, ticket: Pending[Any], refusal: Exception) -> None:
         """What it rests on may not be on the disk yet: "there is a job X already" must not be said too early."""
         if self.writer.stopped is not None:
             ticket.done(refusal)

@@ -1,60 +1,52 @@
 """The engine for threads: whoever comes first does everybody's work.
 
 A caller leaves its command in a queue. If nobody leads, it leads: it carries out all commands in the queue, lets the
-policy plan, commits once, and hands out the answers; then it names whoever waits first to lead next. Those who do not
-lead sleep until they are woken with their answer. So one caller pays for one commit and no hand-over, and many callers
-share commits. A timer thread takes its turn like anybody else.
+policy plan, looks who of those that wait for something has it now, commits once, and hands out the answers; then it
+names whoever waits first to lead next. Those who do not lead sleep until they are woken with their answer. So one
+caller pays for one commit and no hand-over, and many callers share commits. A timer thread takes its turn like anybody
+else.
 """
 
 from __future__ import annotations
 
 import threading
-from _thread import allocate_lock, get_ident
+from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 import msgspec
 
 from headgate.core import commands as c
-from headgate.core.cluster import WorkerSpec
 from headgate.core.events import Event
 from headgate.core.lease import Lease
 from headgate.core.retention import Retention
 from headgate.core.state import State
 from headgate.engine.compacting import counted
-from headgate.engine.company import Company
 from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
-from headgate.engine.rounds import STANDBY_EVERY, Bundle, Rounds, callers_of
-from headgate.engine.working import (
-    LOG,
-    WaitLease,
-    Work,
-    Worked,
-    external_lease,
-    hello_of,
-    log_row,
-    news,
-    refusal,
-)
+from headgate.engine.rounds import STANDBY_EVERY, Bundle, Pending, Rounds
+from headgate.engine.vigils import Listening, Said, Sleeper, Vigil, Vigils
+from headgate.engine.working import WaitLease, Work, Worked, external_lease
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, Compacted, Gone, StoreError
 
 R = TypeVar("R")
 
 
-class _Waiting(Bundle):
-    """Commands whose caller may sleep until they are settled."""
+class _Call:
+    """What a thread has to say and to ask; it may sleep until it is settled."""
 
-    __slots__ = ("asleep",)
+    __slots__ = ("asleep", "ticket", "vigils")
 
-    def __init__(self, commands: Sequence[c.Command[Any]]) -> None:
-        super().__init__(commands, self.wake, get_ident())
+    def __init__(self, ticket: Pending[Any], vigils: Sequence[Vigil[Any]] = ()) -> None:
+        self.ticket = ticket
+        self.vigils = vigils
         self.asleep = allocate_lock()
         self.asleep.acquire()
+        ticket.on_settled = self.wake
 
     def wake(self) -> None:
         """Let the caller look again; it may be awake already."""
@@ -74,10 +66,10 @@ class SharedEngine:
         self.on_deposed: Callable[[], None] = lambda: None
         """Called once, when another engine has taken the store over."""
         self._turn = threading.RLock()
-        self._changed = threading.Condition(self._turn)
         self._leading = allocate_lock()
-        self._queue: deque[_Waiting] = deque()
-        self._company = Company(clock)
+        self._queue: deque[_Call] = deque()
+        self._vigils = Vigils()
+        self._recovered = threading.Condition(self._turn)
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._timer: threading.Thread | None = None
@@ -115,10 +107,10 @@ class SharedEngine:
         if self._timer is not None and self._timer is not threading.current_thread():
             self._timer.join()
         with self._turn:
-            self._drain()
+            self._round()
             self.rounds.catch_up()
             self.writer.close()
-            self._changed.notify_all()
+            self._give_up()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -139,23 +131,22 @@ class SharedEngine:
         """Carry out several commands in one commit, each for itself; the error of a refused one stands in the list."""
         if not commands:
             return []
-        ticket = _Waiting(commands)
-        self._queue.append(ticket)
-        self._company.come()
-        self._wait(ticket)
-        return ticket.replies()
+        bundle = Bundle(commands)
+        self._settle(_Call(bundle))
+        return bundle.replies()
 
-    def _wait(self, ticket: _Waiting) -> None:
+    def _settle(self, call: _Call) -> None:
         """Lead if nobody does, otherwise sleep until the answer is there or it is this caller's turn to lead."""
+        ticket = call.ticket
+        self._queue.append(call)
         while not ticket.settled:
             if not self._leading.acquire(blocking=False):
-                ticket.asleep.acquire()
+                call.asleep.acquire()
                 continue
             try:
-                if not ticket.settled:
-                    self._company.wait(lambda: callers_of(self._queue.copy()))
-                    with self._turn:
-                        self._drain()
+                with self._turn:
+                    if not ticket.settled:
+                        self._round()
             finally:
                 self._leading.release()
             # After the release: who came too late to be served, and too early to lead, would sleep for ever.
@@ -178,7 +169,7 @@ class SharedEngine:
         except StoreError as error:
             if self.writer.stopped is None:
                 raise
-            raise EngineStopped(f"the engine has stopped: {self.writer.stopped}") from error
+            raise self._stopped() from error
 
     def wait_end(self, job_id: str, within: float) -> bool:
         """Wait until a job has ended; false if it has not in time, `JobNotFound` if there is no such job."""
@@ -189,49 +180,24 @@ class SharedEngine:
 
     def work(self, asked: Work) -> Worked:
         """Carry out a worker's words in one commit and tell it what is new; wait for news if there is none."""
-        if asked.logs or self._unheard(asked) is not None:
-            self._hear(asked)
-        replies = self.do_all(asked.words)
-        refused = tuple(refusal(place, r) for place, r in enumerate(replies) if isinstance(r, Exception))
-        with self._turn:
-            found = self._news(asked)
-            if asked.within > 0 and not (refused or found.news):
-                self._changed.wait_for(lambda: self._unheard(asked) or self._news(asked).news, asked.within)
-                found = self._news(asked)
-        return msgspec.structs.replace(found, refused=refused) if refused else found
+        said, sleeper = Said(asked), Sleeper()
+        listening = Listening(said, sleeper.wake)
+        self._settle(_Call(said, (listening,)))
+        return self._keep(listening, sleeper, asked.within)
 
-    def _hear(self, asked: Work) -> None:
-        """A worker that speaks is there again; its output comes before the word that ends the lease."""
+    def serve(self, tickets: Iterable[Pending[Any]], vigils: Iterable[Vigil[Any]]) -> None:
+        """Carry out what somebody else has sent, in one commit. Whoever waits is told, now or after a later round."""
         with self._turn:
-            self._keep_output(asked)
-            hello = self._unheard(asked)
-            if hello is not None:
-                self.writer.accept(hello, self.clock.now(), lambda _: None)
-            self._drain()
-
-    def _unheard(self, asked: Work) -> c.Command[Any] | None:
-        return None if self.writer.stopped is not None else hello_of(self.writer.state, asked)
+            self._round(tickets, vigils)
 
     def hung_up(self, worker_id: str) -> None:
         """A connection of a worker has ended: it is given nothing until it speaks again."""
         with self._turn:
             worker = self.writer.state.workers.get(worker_id) if self.writer.stopped is None else None
             if worker is not None and worker.status == "ready" and not worker.spec.pull:
-                self._register(worker.spec, pull=True)
-                self._drain()
-
-    def _register(self, spec: WorkerSpec, *, pull: bool) -> None:
-        command = c.RegisterWorker(msgspec.structs.replace(spec, pull=pull))
-        self.writer.accept(command, self.clock.now(), lambda _: None)
-
-    def _keep_output(self, asked: Work) -> None:
-        for said in asked.logs if self.writer.stopped is None else ():
-            row = log_row(self.writer.state, *said)
-            if row is not None:
-                self.writer.record(LOG, self.clock.now(), *row)
-
-    def _news(self, asked: Work) -> Worked:
-        return self.read(lambda state: news(state, asked, self.clock.now()))
+                command = c.RegisterWorker(msgspec.structs.replace(worker.spec, pull=True))
+                self.writer.accept(command, self.clock.now(), lambda _: None)
+                self._round()
 
     def wait_lease(self, asked: WaitLease) -> Lease | None:
         """Wait until an external job has its lease; none if it has not in time, or has ended."""
@@ -242,31 +208,46 @@ class SharedEngine:
         """Ask the state something."""
         with self._turn:
             if self.writer.stopped is not None:
-                raise EngineStopped(f"the engine has stopped: {self.writer.stopped}")
+                raise self._stopped()
             return question(self.writer.state)
 
     def wait_for(self, question: Callable[[State], R | None], within: float | None = None) -> R | None:
         """Wait until the question has an answer; none if it has not in time."""
+        sleeper = Sleeper()
+        vigil = Vigil(question, sleeper.wake)
         with self._turn:
-            self._changed.wait_for(lambda: self.writer.stopped is not None or self.read(question), within)
-            return self.read(question)
+            self._tell(self._look((vigil,), self.clock.now()))
+        return self._keep(vigil, sleeper, within)
+
+    def _keep(self, vigil: Vigil[R], sleeper: Sleeper, within: float | None) -> R:
+        if not sleeper.sleep(within):
+            self.give_up(vigil)
+        return vigil.result()
+
+    def give_up(self, vigil: Vigil[Any]) -> bool:
+        """Wait no longer: the answer is what it is now. False if it was told meanwhile."""
+        with self._turn:
+            if not self._vigils.drop(vigil):
+                return False
+            vigil.ask(self.writer.state, self.clock.now())
+            return True
 
     def recovered(self, within: float | None = None) -> bool:
         """Wait until the engine serves, after a failed commit; false if it does not in time."""
         with self._turn:
-            return self._changed.wait_for(lambda: self.writer.stopped is None, within)
+            return self._recovered.wait_for(lambda: self.writer.stopped is None, within)
 
     def record(self, kind: str, key: str, body: bytes) -> None:
         """Add an entry to a log (a job's output, the audit): it is committed at once."""
         with self._turn:
             if self.writer.stopped is None:
                 self.writer.record(kind, self.clock.now(), key, body)
-                self._drain()
+                self._round()
 
     def compact(self, retention: Retention) -> Compacted:
         """Delete everything older than the given ages, while others go on between the commits."""
         with self._turn:
-            self._drain()
+            self._round()
             self.rounds.catch_up()
             steps = self.writer.sweep(retention, self.clock.now())
         total = Compacted()
@@ -293,30 +274,46 @@ class SharedEngine:
         with self._turn:
             return self.writer.feed.subscribe(limit, wants)
 
-    def _drain(self) -> None:
-        """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
-        tickets: list[_Waiting] = []
-        queue = self._queue
+    # -- rounds -------------------------------------------------------------------------------------------------
+
+    def _round(self, tickets: Iterable[Pending[Any]] = (), vigils: Iterable[Vigil[Any]] = ()) -> None:
+        """1. carry out the commands, 2. plan, 3. look who has an answer, 4. commit, 5. hand out the answers."""
+        served, new, queue = list(tickets), list(vigils), self._queue
         while queue:
-            tickets.append(queue.popleft())
+            call = queue.popleft()
+            served.append(call.ticket)
+            new += call.vigils
+        over = new
         try:
-            self.rounds.accept(tickets, self.clock.now())
-            self._commit(callers_of(tickets))
+            now = self.clock.now()
+            self.rounds.accept(served, now)
+            over = self._look(new, now)
+            self.writer.flush()
         except Exception as error:  # noqa: BLE001 - the writer has told those who wait; tell the rest
             self.writer.halt(error)
-            for ticket in tickets:
+            for ticket in served:
                 ticket.done(error)
-        self._changed.notify_all()
+            over = self._vigils.fail(error, over)
+        self._tell(over)
         if self.writer.stopped is not None or self.rounds.too_late():
             self._nudge.set()
 
-    def _commit(self, callers: set[Hashable]) -> None:
-        group = self.writer.write()
-        if group is not None:
-            began = self.clock.now()
-            self.writer.seal(group)
-            self._company.served(callers, began)
-            self.writer.tell(group)
+    def _look(self, new: Iterable[Vigil[Any]], now: int) -> list[Vigil[Any]]:
+        """Who has an answer now; it may be told when what has happened is durable."""
+        if self.writer.stopped is not None:
+            return self._vigils.fail(self._stopped(), new)
+        return self._vigils.over(self.writer.state, now, new, changed=self.writer.changed)
+
+    def _give_up(self) -> None:
+        self._tell(self._vigils.fail(self._stopped()))
+
+    @staticmethod
+    def _tell(over: list[Vigil[Any]]) -> None:
+        for vigil in over:
+            vigil.on_over()
+
+    def _stopped(self) -> EngineStopped:
+        return EngineStopped(f"the engine has stopped: {self.writer.stopped}")
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -331,7 +328,15 @@ class SharedEngine:
                 return
             with self._turn:
                 self.rounds.pass_time(self.clock.now())
-                self._changed.notify_all()
+                self._look_around()
             if self.rounds.deposed:
                 self.on_deposed()
                 return
+
+    def _look_around(self) -> None:
+        """Time has passed, and all of it is durable."""
+        if self.writer.stopped is not None:
+            self._give_up()
+            return
+        self._tell(self._vigils.over(self.writer.state, self.clock.now(), (), changed=True))
+        self._recovered.notify_all()

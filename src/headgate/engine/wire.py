@@ -1,4 +1,7 @@
-"""Frames of the local socket: length, then msgpack. Commands and questions are tagged; answers are typed by them."""
+"""Frames of the local socket: length, then msgpack. Commands and questions are tagged; answers are typed by them.
+
+The first byte of an answer says whether it is a reply or an error.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from headgate.ports import Compacted
 LARGEST = 256 << 20
 _LENGTH = struct.Struct(">I")
 _PIECE = 1 << 16
+_GOOD, _BAD = b"\x00", b"\x01"
 
 
 class WaitEnd(q.Question[bool], frozen=True, tag=True):
@@ -43,13 +47,6 @@ class Failed(msgspec.Struct, frozen=True):
     details: dict[str, Any]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An answer, or the error instead."""
-
-    reply: msgspec.Raw = msgspec.Raw(b"\xc0")
-    failed: Failed | None = None
-
-
 def _reply_type(request: type) -> Any:
     return get_args(request.__orig_bases__[0])[0]  # type: ignore[attr-defined]  # every request is generic
 
@@ -59,7 +56,7 @@ REQUESTS: dict[type, Any] = {
 }
 _REQUEST: Any = reduce(or_, REQUESTS)
 _requests = msgspec.msgpack.Decoder(_REQUEST)
-_answers = msgspec.msgpack.Decoder(Answer)
+_failed = msgspec.msgpack.Decoder(Failed)
 _replies = {kind: msgspec.msgpack.Decoder(reply) for kind, reply in REQUESTS.items()}
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 
@@ -83,22 +80,21 @@ def decode_request(frame: bytes | memoryview) -> c.Command[Any] | q.Question[Any
 
 def encode_reply(reply: object) -> bytes:
     """A good answer as bytes."""
-    return _encode(Answer(msgspec.Raw(_encode(reply))))
+    return _GOOD + _encode(reply)
 
 
 def encode_error(error: Exception) -> bytes:
     """An error as bytes; one that is not ours is said to be internal."""
     if isinstance(error, HeadgateError):
-        return _encode(Answer(failed=Failed(error.code, str(error), error.details)))
-    return _encode(Answer(failed=Failed("error", f"{type(error).__name__}: {error}", {})))
+        return _BAD + _encode(Failed(error.code, str(error), error.details))
+    return _BAD + _encode(Failed("error", f"{type(error).__name__}: {error}", {}))
 
 
 def decode_answer(request: c.Command[Any] | q.Question[Any], frame: bytes | memoryview) -> Any:
     """The reply of the request's type, or the error raised."""
-    answer = _answers.decode(frame)
-    if answer.failed is not None:
-        raise rebuild(answer.failed)
-    return _replies[type(request)].decode(answer.reply)
+    if frame[0] != _GOOD[0]:
+        raise rebuild(_failed.decode(frame[1:]))
+    return _replies[type(request)].decode(frame[1:])
 
 
 def rebuild(failed: Failed) -> HeadgateError:
@@ -109,42 +105,49 @@ def rebuild(failed: Failed) -> HeadgateError:
     return error
 
 
+def framed(frame: bytes) -> bytes:
+    """A frame as it travels."""
+    return _LENGTH.pack(len(frame)) + frame
+
+
 class Channel:
-    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy."""
+    """Frames over a connection. Most come in one piece: then one costs one call to the system, and no copy.
+
+    On a connection that does not wait, `BlockingIOError` says that a frame is not there yet; what has come is kept.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self._ahead = b""
+        self.ahead: bytes | bytearray = b""
         """What came behind the last frame."""
 
     def send(self, frame: bytes) -> None:
         """Send one frame."""
-        self.connection.sendall(_LENGTH.pack(len(frame)) + frame)
+        self.connection.sendall(framed(frame))
 
     def receive(self) -> memoryview | None:
         """Receive one frame; none at the end."""
-        data = self._ahead or self.connection.recv(_PIECE)
-        while len(data) < _LENGTH.size:
-            part = self.connection.recv(_PIECE)
+        while len(self.ahead) < (end := self._end()):
+            part = self.connection.recv(max(_PIECE, min(end - len(self.ahead), 1 << 20)))
             if not part:
                 return None
-            data += part
-        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        if end > LARGEST:
-            raise ConnectionError(f"a frame of {end} bytes is too large")
-        if len(data) < end:
-            whole = self._rest(data, end)
-            if whole is None:
-                return None
-            data = whole
-        self._ahead = data[end:]
+            self._add(part)
+        data, self.ahead = self.ahead, bytes(self.ahead[end:])
         return memoryview(data)[_LENGTH.size : end]
 
-    def _rest(self, begun: bytes, end: int) -> bytes | None:
-        parts = bytearray(begun)
-        while len(parts) < end:
-            part = self.connection.recv(min(end - len(parts), 1 << 20))
-            if not part:
-                return None
-            parts += part
-        return bytes(parts)
+    def _end(self) -> int:
+        """Where the frame ends, as far as is known."""
+        if len(self.ahead) < _LENGTH.size:
+            return _LENGTH.size
+        end = _LENGTH.size + int(_LENGTH.unpack_from(self.ahead)[0])
+        if end > LARGEST:
+            raise ConnectionError(f"a frame of {end} bytes is too large")
+        return end
+
+    def _add(self, part: bytes) -> None:
+        if not self.ahead:
+            self.ahead = part
+        elif isinstance(self.ahead, bytearray):
+            self.ahead += part
+        else:
+            self.ahead = bytearray(self.ahead + part)

@@ -32,7 +32,7 @@ def log_row(state: State, lease_id: str, token: int, text: str) -> tuple[str, by
 LeaseWord = c.Start | c.Heartbeats | c.Progress | c.Complete | c.Fail | c.Release | c.WorkerBeat
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True, array_like=True):
     """Why one of the words was not carried out."""
 
     word: int
@@ -59,7 +59,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seed: int | None
 
 
-class Worked(msgspec.Struct, frozen=True):
+class Worked(msgspec.Struct, frozen=True, array_like=True):
     """What became of the words, and what is new."""
 
     now: int

@@ -446,6 +446,11 @@ class Writer:
             done(cause)
 
     @property
+    def changed(self) -> bool:
+        """Whether anything has happened that is not on its way to the disk."""
+        return bool(self._group.events)
+
+    @property
     def behind(self) -> bool:
         """Whether there is upkeep to go on with soon."""
         return self._index.backlog > 0 or self._compactor.at_work

@@ -24,6 +24,21 @@ class GiveUp(HeadgateError):
 class JobContext:
     """The job that the calling handler works on."""
 
+    __slots__ = (
+        "_lock",
+        "_on_stop",
+        "_report",
+        "_stop",
+        "_stopped",
+        "_write",
+        "attempt",
+        "grace",
+        "id",
+        "name",
+        "seed",
+        "stop_reason",
+    )
+
     def __init__(
         self,
         job_id: str,

@@ -34,17 +34,16 @@ class Executors:
 
     def run(self, work: Assignment, context: JobContext, output: Output) -> bytes:
         """Do the work."""
-        match work.run:
-            case PythonRun():
-                if self._isolation == "process":
-                    return self._nursery.run(work, context, output)
-                return call(self._handlers, work, context)
-            case CommandRun():
-                return self._commands.run(work, work.run, context, output)
-            case HttpRun():
-                return run_http(work, work.run, context)
-            case _:
-                raise NotForWorkers
+        run = work.run
+        if isinstance(run, PythonRun):
+            if self._isolation == "process":
+                return self._nursery.run(work, context, output)
+            return call(self._handlers, work, context)
+        if isinstance(run, CommandRun):
+            return self._commands.run(work, run, context, output)
+        if isinstance(run, HttpRun):
+            return run_http(work, run, context)
+        raise NotForWorkers
 
     def close(self) -> None:
         """End the processes that are kept warm."""

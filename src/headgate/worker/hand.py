@@ -56,6 +56,8 @@ class Hand:
         """For those who rest while there is nothing in hand."""
         self.resting = 0
         self.emptied = threading.Condition(self.lock)
+        self.idle = 0
+        """How many wait for work to come."""
         self.held: dict[str, Holding] = {}
         self.ready: deque[Holding] = deque()
         self.speaker_sleeps = False
@@ -77,7 +79,19 @@ class Hand:
                 holding = Holding(work, report)
                 self.held[work.lease_id] = holding
                 self.ready.append(holding)
-            self.work_came.notify(len(self.ready))
+            if self.idle:
+                self.work_came.notify(len(self.ready))
+
+    def await_work(self, seconds: float) -> None:
+        """Wait until there may be work; the lock is held."""
+        self.idle += 1
+        self.work_came.wait(seconds)
+        self.idle -= 1
+
+    def tell_idle(self) -> None:
+        """Somebody who waits for work may look again; the lock is held."""
+        if self.idle:
+            self.work_came.notify()
 
     def _remember(self, lease_id: str) -> None:
         self._seen[lease_id] = None

@@ -12,6 +12,8 @@ TAIL = 768 << 10
 class Output:
     """Collects bytes; `take` hands over what is new as long as the head has room, `rest` the remainder."""
 
+    __slots__ = ("_dropped", "_lock", "_new", "_room", "_tail", "_tail_limit", "_tail_size")
+
     def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
         self._lock = threading.Lock()
         self._room = head

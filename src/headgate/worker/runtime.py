@@ -134,22 +134,26 @@ class Runtime:
                 self._do(holding)
 
     def _next(self) -> Holding | None:
+        """The next lease to work on; none if it has to be looked for again."""
         hand = self._hand
         with hand.lock:
             if hand.ready:
                 return hand.ready.popleft()
             if self._leader or self._draining.is_set():
-                hand.work_came.wait(self._options.poll)
+                hand.await_work(self._options.poll)
                 return None
             self._leader = True
+        draining = False
         try:
-            if self._listen(wants=True).draining:
-                self._draining.wait(self._options.poll)
+            draining = self._listen(wants=True).draining
         finally:
             with hand.lock:
                 self._leader = False
-                hand.work_came.notify()
-        return None
+                first = hand.ready.popleft() if hand.ready else None
+                hand.tell_idle()
+        if draining and first is None:
+            self._draining.wait(self._options.poll)
+        return first
 
     def _do(self, holding: Holding) -> None:
         """One job from the lease to its outcome."""
