@@ -170,15 +170,13 @@ class Deliveries:
             outbox = self._outboxes[worker_id] = Outbox(worker_id)
         return outbox
 
-    async def attach(self, worker_id: str, listener: Listener) -> Outbox:
+    async def attach(self, outbox: Outbox, listener: Listener) -> None:
         """Let a stream take what is there. What was delivered and never started comes again."""
-        outbox = self.of(worker_id)
         before, outbox.listener = outbox.listener, listener
         outbox.stops.clear()
         self._redeliver(outbox)
         if before is not None:
             await before.close(4409, "another stream of this worker has come")
-        return outbox
 
     def detach(self, outbox: Outbox, listener: Listener) -> bool:
         """The stream has ended; whether it was the present one."""

@@ -39,7 +39,7 @@ class Stream:
         self._engine = service.engine
         self._socket = socket
         self._worker_id = worker_id
-        self._outbox = service.deliveries.of(worker_id)
+        self._outbox: Outbox
         self._answers: list[msgspec.Struct] = []
         """What is to be said to the worker's messages."""
         self._asked = 0
@@ -60,7 +60,8 @@ class Stream:
     async def serve(self) -> None:
         """Until the worker hangs up."""
         await self._listens()
-        self._outbox = await self._service.deliveries.attach(self._worker_id, self)
+        self._outbox = self._service.deliveries.of(self._worker_id)
+        await self._service.deliveries.attach(self._outbox, self)
         waiting = asyncio.create_task(self._wait_for_reader())
         self._socket.wire.taker = self._hear
         try:

@@ -176,21 +176,20 @@ class StreamLink:
                 self._lose("the link is closed")
 
     def _keep(self) -> None:
-        pause = 0.05
+        pause = 0.0
         while not self._closed.is_set():
             if not self._broken.wait(LOOK):
-                pause = 0.05
+                pause = 0.0
                 self._look()
                 continue
-            if self._closed.is_set() or self._left:
+            if self._left or self._closed.wait(pause * (0.5 + self._uniform())):
                 return
+            pause = min(5.0, pause * 2 or 0.05)  # also for a server that takes us and hangs up at once
             try:
                 self._join()
                 self._attach()
             except HeadgateError as error:
                 _log.warning("the stream is down: %s", error)
-                self._closed.wait(pause * (0.5 + self._uniform()))
-                pause = min(5.0, pause * 2)
 
     def _look(self) -> None:
         """Pings are to be answered, and a broken connection is to be noticed, also while nobody waits."""
