@@ -5,8 +5,8 @@ import pytest
 from bench import bench_core
 from bench.core_world import MANY_KINDS, ONE_KIND, World
 from headgate.core import verify
+from headgate.core.bucket import shape_key
 from headgate.core.job import JobKind
-from headgate.core.ready import shape_key
 
 
 def kinds_in_the_queue(world: World) -> list[JobKind]:

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from headgate.core import JobSpec, Settings, State, decide, ordering, verify
 from headgate.core import commands as c
+from headgate.core.bucket import Shape
 from headgate.core.cluster import Worker, WorkerSpec
 from headgate.core.job import EXTERNAL, JobKind
 from headgate.core.ordering import FirstFit
-from headgate.core.ready import ReadyQueue, Shape
+from headgate.core.ready import ReadyQueue
 
 
 def state_with_a_worker(slots: int = 1) -> State:
@@ -97,12 +98,13 @@ def do(state: State, what: str, *how: Any) -> None:
 
 @settings(deadline=None)
 @given(st.lists(step, max_size=60))
-def test_candidates_come_in_the_order_of_a_plain_sort(steps: list[tuple[Any, ...]]) -> None:
+def test_heads_are_asked_about_in_the_order_of_a_plain_sort(steps: list[tuple[Any, ...]]) -> None:
     state = state_with_a_worker(slots=6)
     for one in steps:
         do(state, *one)
         state.room += 1  # nothing is known not to fit
-        found = [job.id for _, job in state.ready.candidates(state.room)]
+        found: list[str] = []
+        state.ready.seek(state.room, (), lambda _, head, found=found: found.append(head.id))  # type: ignore[misc]
         assert found == expected_order(state)
     verify(state)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core import commands as c
-from headgate.core.capacity import rate_signal, usable_units
+from headgate.core.capacity import Load, Sample, rate_signal, usable_units
 from headgate.core.errors import InvalidSettings
 from headgate.core.events import CapacityChanged
 from headgate.core.job_input import Limits
@@ -243,3 +243,22 @@ def test_a_source_that_is_not_required_is_forgotten_after_long_silence_and_a_req
     h.clock.advance(120_000)
     h.tell(c.Tick())
     assert h.state.load.stale(h.now, h.state.settings) == ["host"]
+
+
+words = st.tuples(st.sampled_from(["host", "shop", "lab"]), st.integers(0, 40_000), st.booleans())
+
+
+@given(st.lists(words, max_size=8), st.integers(0, 80_000), st.sampled_from([(), ("host",), ("host", "lab")]))
+def test_units_are_usable_exactly_while_nobody_is_silent(
+    said: list[tuple[str, int, bool]], now: int, required: tuple[str, ...]
+) -> None:
+    settings = Settings(required_sources=required)
+    load = Load(settings)
+    load.usable = 7
+    for source, at, leaves in said:
+        if leaves and source in load.samples:
+            load.withdraw(source, settings)
+        else:
+            load.hear(source, Sample(at, {}, {}, ()), settings)
+    for moment in (now, *(at + settings.stale_after + late for _, at, _ in said for late in (0, 1))):
+        assert load.usable_at(moment) == (0 if load.stale(moment, settings) else 7)

@@ -6,8 +6,8 @@ import gc
 from collections import Counter
 
 from headgate.core import commands as c
+from headgate.core.bucket import Bucket
 from headgate.core.decide import decide
-from headgate.core.ready import Bucket
 from headgate.core.state import Kind, State
 from headgate.testing import job
 

@@ -49,3 +49,12 @@ def test_a_dependency_that_is_counted_wrongly_is_found() -> None:
     state.graph._named.clear()
     with pytest.raises(InvariantBroken, match="live jobs depend on 1 jobs, 0 are counted"):
         verify(state)
+
+
+def test_a_load_that_is_taken_to_be_fresher_than_its_samples_is_found() -> None:
+    state = State()
+    decide(state, c.SampleLoad("host", {"cpu": 0.1}), 0)
+    verify(state)
+    state.load.fresh_until = -1
+    with pytest.raises(InvariantBroken, match=r"fresh until -1; silent at 0: \[\]"):
+        verify(state)

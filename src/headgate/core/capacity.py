@@ -104,6 +104,7 @@ class Load:
     __slots__ = (
         "blind",
         "busy",
+        "fresh_until",
         "measured",
         "measured_at",
         "rated_at",
@@ -117,6 +118,8 @@ class Load:
 
     def __init__(self, settings: Settings) -> None:
         self.samples: dict[str, Sample] = {}
+        self.fresh_until = self._fresh_until(settings)
+        """The last moment at which `stale` names nobody: it is asked for every grant."""
         self.rating = FULL if settings.fixed_busy is None else settings.fixed_busy
         self.rated_at: int | None = None
         self.signals: dict[str, float] = {}
@@ -129,6 +132,16 @@ class Load:
         self.measured = self.rating
         self.measured_at: int | None = None
         """The last rating that was measured. Silence counts as 10 too, but there is nothing to fall from."""
+
+    def hear(self, source: str, sample: Sample, settings: Settings) -> None:
+        """A source has spoken."""
+        self.samples[source] = sample
+        self.fresh_until = self._fresh_until(settings)
+
+    def withdraw(self, source: str, settings: Settings) -> None:
+        """A source will not speak any more."""
+        del self.samples[source]
+        self.fresh_until = self._fresh_until(settings)
 
     def take(self, at: int, rating: float, signals: dict[str, float], reasons: tuple[str, ...], *, blind: bool) -> None:
         """The rating is this from now on."""
@@ -144,22 +157,16 @@ class Load:
         old = [source for source, sample in self.samples.items() if now - sample.at > settings.stale_after]
         return missing + old
 
-    def usable_at(self, now: int, settings: Settings) -> int:
+    def usable_at(self, now: int) -> int:
         """Usable units if a lease were granted now; none while any source is silent."""
-        return self.usable if self.fresh(now, settings) else 0
+        return self.usable if now <= self.fresh_until else 0
 
-    def fresh(self, now: int, settings: Settings) -> bool:
-        """Whether `stale` would name nobody. It is asked for every grant, so it makes no lists."""
+    def _fresh_until(self, settings: Settings) -> float:
         if settings.fixed_busy is not None:
-            return True
-        samples, oldest = self.samples, now - settings.poll * settings.stale_polls
-        for source in settings.required_sources:
-            if source not in samples:
-                return False
-        for sample in samples.values():  # noqa: SIM110 - a generator would cost as much as a list
-            if sample.at < oldest:
-                return False
-        return True
+            return math.inf
+        if not self.samples.keys() >= set(settings.required_sources):
+            return -math.inf
+        return min((sample.at for sample in self.samples.values()), default=math.inf) + settings.stale_after
 
     def rate(self, now: int, settings: Settings) -> tuple[float, dict[str, float], tuple[str, ...]]:
         """The rating: the maximum of all signals, rising at once and falling with the half-life.

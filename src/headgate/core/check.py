@@ -15,9 +15,9 @@ from headgate.core.actions import (
     StartWorker,
     WorkerUnfit,
 )
+from headgate.core.bucket import Shape
 from headgate.core.cluster import Pool, Worker
 from headgate.core.quantities import Amount, plain
-from headgate.core.ready import Shape
 from headgate.core.state import State
 from headgate.core.tenants import Tenant
 
@@ -51,7 +51,7 @@ def check_dispatch(state: State, action: Dispatch, now: int) -> AnyReason | None
 
 def no_units(state: State, units: int, now: int) -> AnyReason | None:
     """The gate: units usable at the present load, less those held."""
-    free = state.load.usable_at(now, state.settings) - state.leased_units
+    free = state.load.usable_at(now) - state.leased_units
     if units <= free and (units or not gate_shut(state, now)):
         return None
     stale = state.load.stale(now, state.settings)
@@ -68,6 +68,8 @@ def gate_shut(state: State, now: int) -> bool:
 
 def over_quota(tenant: Tenant, shape: Shape) -> AnyReason | None:
     """Hard quotas of the tenant."""
+    if not tenant.limited:
+        return None
     spec = tenant.spec
     if spec.max_leases is not None and tenant.leases >= spec.max_leases:
         return QuotaReached(spec.id, "leases", spec.max_leases, tenant.leases, 1)

@@ -17,10 +17,10 @@ from headgate.core.actions import (
     PolicyWaits,
     WorkerUnfit,
 )
+from headgate.core.bucket import Shape, order_key
 from headgate.core.check import lacks, never_fits, no_units, over_quota, pool_closed, serves, unfit
 from headgate.core.cluster import Worker
 from headgate.core.predict import Estimate
-from headgate.core.ready import Shape, order_key
 from headgate.core.state import Job, State
 from headgate.core.states import JobState
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headgate.core.actions import Action, Dispatch, Preempt, Stagger
-from headgate.core.check import no_units, over_quota, pool_closed, serves, unfit
+from headgate.core.bucket import Bucket, Shape
+from headgate.core.check import never_fits, no_units, over_quota, pool_closed, serves
 from headgate.core.cluster import Worker
 from headgate.core.commands import Command, Scheduled
 from headgate.core.events import Event
 from headgate.core.preemption import find_victims
 from headgate.core.quantities import Amount
-from headgate.core.ready import Bucket, Shape
 from headgate.core.state import Job, State
 
 
@@ -73,15 +73,16 @@ class FirstFit:
                 return []
             state.ready.give_up_workers(state.room)
         held_back = settings.preemptible_classes if state.preempting else ()
-        for bucket, job in state.ready.candidates(state.room, preempting):
+
+        def ask(bucket: Bucket, job: Job) -> list[Action] | None:
             if bucket.job_class in held_back:  # it would take the room that is being made, only to be stopped for it
-                continue
+                return None
             action = _place(state, bucket, job, now)
-            if type(action) is Dispatch:
-                return [action] if self.one_by_one else [action, *_likewise(state, bucket, action, now)]
-            if action is not None:
-                return [action]
-        return []
+            if type(action) is Dispatch and not self.one_by_one:
+                return [action, *_likewise(state, bucket, action, now)]
+            return None if action is None else [action]
+
+        return state.ready.seek(state.room, preempting, ask) or []
 
 
 def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
@@ -99,7 +100,7 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
     victims = find_victims(state, job, now)
     if victims:
         return Preempt(job.id, victims, "room for a job of a higher class")
-    if state.load.fresh(now, state.settings):
+    if now <= state.load.fresh_until:
         bucket.blocked_at = state.room
         if fits_nowhere:
             state.ready.give_up(shape, state.room)
@@ -108,22 +109,24 @@ def _place(state: State, bucket: Bucket, job: Job, now: int) -> Action | None:
 
 def _likewise(state: State, bucket: Bucket, first: Dispatch, now: int) -> list[Action]:
     """Dispatches that would be proposed next, one after the other: the jobs behind, for the room left on the worker."""
-    if first.worker_id is None or not state.ready.unrivalled(bucket) or state.preempting:
+    if first.worker_id is None:
+        return []
+    worker = state.workers[first.worker_id]
+    if worker.slots_free < 2 or state.preempting or not state.ready.unrivalled(bucket):
         return []
     settings = state.settings
     if settings.stagger or (settings.preemption and bucket.job_class in settings.preemptible_classes):
         return []
-    most = _plain_room(state, bucket, state.workers[first.worker_id], now) - 1
+    most = _plain_room(state, bucket, worker, now) - 1
     return [Dispatch(job.id, first.worker_id) for job in bucket.behind_head(most)]
 
 
 def _plain_room(state: State, bucket: Bucket, worker: Worker, now: int) -> int:
     """How many jobs of a bucket a worker has room for, where units and slots alone decide; otherwise none."""
     shape, tenant, report = bucket.shape, state.tenants[bucket.tenant], state.pools[worker.spec.pool].report
-    limited = tenant.limits or tenant.spec.max_leases is not None or tenant.spec.max_units is not None
-    if shape.resources or limited or worker.spec.pull or report.units is not None or report.resources:
+    if shape.resources or tenant.limited or worker.spec.pull or report.units is not None or report.resources:
         return 0
-    slots = worker.limit - len(worker.leases)
+    slots = worker.slots_free
     return min(slots, (state.usable_units(now) - state.leased_units) // shape.units) if shape.units else slots
 
 
@@ -131,8 +134,8 @@ def first_fit(state: State, shape: Shape, now: int) -> tuple[Worker | None, bool
     """The first open worker that fits, and whether time alone could change the answer."""
     waiting_helps = False
     for worker in state.open_workers.values():
-        if not serves(shape, worker) or _short(shape, worker.free) or unfit(shape, worker) is not None:
-            continue
+        if not serves(shape, worker) or _short(shape, worker.free) or never_fits(shape, worker) is not None:
+            continue  # that it is ready and has room is what makes it an open one
         closed = pool_closed(state, shape, worker.spec.pool, now)
         if closed is None:
             return worker, False

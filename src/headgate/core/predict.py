@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headgate.core.ready import order_key
+from headgate.core.bucket import order_key
 from headgate.core.sketch import Durations, Sketch
 from headgate.core.state import Job, State
 from headgate.core.states import JobState
@@ -189,7 +189,7 @@ class Predictor:
 
     def ran(self, job_type: str, milliseconds: int, jobs: int = 1) -> None:
         """A job ran to its end, or so many did."""
-        self.runs.add(job_type, max(0, milliseconds), jobs)
+        self.runs.add(job_type, milliseconds, jobs)
 
     def forget(self, job_id: str) -> None:
         """A job will not start any more: nothing can be learned from it."""
@@ -197,10 +197,13 @@ class Predictor:
 
     def started(self, job_id: str, at: int) -> None:
         """A job was granted its lease: see what its estimate was worth."""
-        self._notice_late(at)
+        if self._due and self._due[0][0] < at:
+            self._notice_late(at)
         statement = self._stated.pop(job_id, None)
-        if statement is None:
-            return
+        if statement is not None:
+            self._see(statement, at)
+
+    def _see(self, statement: _Statement, at: int) -> None:
         estimate = statement.estimate
         before, after = at < estimate.low, at > estimate.high
         self._count(before, after)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.core.actions import AnyReason, BadAction, NotQueued, Preempt
+from headgate.core.bucket import Shape
 from headgate.core.check import gate_shut, lacks, never_fits, over_quota, serves
 from headgate.core.cluster import Worker
 from headgate.core.quantities import Amount, total
-from headgate.core.ready import Shape
 from headgate.core.state import Job, State
 from headgate.core.tenants import Tenant
 

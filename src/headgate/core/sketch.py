@@ -29,12 +29,14 @@ class Sketch:
 
     def add(self, value: float, times: int = 1) -> None:
         """Take in a value, so many times over; one beyond the range counts as the end of the range."""
+        bins, weight, growth = self._bins, self._next, self._growth
         place = int((value - self._low) / self._width)
-        weight, growth = self._next, self._growth
+        if not 0 <= place < len(bins):
+            place = 0 if place < 0 else len(bins) - 1
         if times > 1:  # weights that grow: the sum of a geometric series
             most = growth**times
             weight, growth = weight * (most - 1.0) / (growth - 1.0), most
-        self._bins[min(max(place, 0), len(self._bins) - 1)] += weight
+        bins[place] += weight
         self._sum += weight
         self._next *= growth
         self.seen += times
@@ -96,7 +98,7 @@ class Durations:
 
     def add(self, milliseconds: float, times: int = 1) -> None:
         """Take in a duration, so many times over."""
-        self._logs.add(math.log(max(1.0, milliseconds)), times)
+        self._logs.add(math.log(milliseconds) if milliseconds > 1.0 else 0.0, times)
 
     def quantile(self, share: float) -> float:
         """The duration below which that share lies."""

@@ -23,7 +23,7 @@ class TenantSpec(msgspec.Struct, frozen=True, array_like=True):
 class Tenant:
     """A tenant at run time."""
 
-    __slots__ = ("declared", "leased_units", "leases", "limits", "live", "spec", "usage", "usage_at", "used")
+    __slots__ = ("declared", "leased_units", "leases", "limited", "limits", "live", "spec", "usage", "usage_at", "used")
 
     def __init__(self, spec: TenantSpec, *, declared: bool) -> None:
         self.describe(spec, declared=declared)
@@ -44,10 +44,14 @@ class Tenant:
         self.spec = spec
         self.declared = declared
         self.limits = dict(spec.max_resources)
+        self.limited = bool(self.limits) or spec.max_leases is not None or spec.max_units is not None
+        """Whether any quota on what it holds could be reached."""
 
     def decayed(self, now: int, half_life: int) -> float:
         """Past usage in share-milliseconds, halved every `half_life`."""
-        left: float = 2.0 ** (-max(0, now - self.usage_at) / half_life)
+        if now <= self.usage_at:
+            return self.usage
+        left: float = 2.0 ** ((self.usage_at - now) / half_life)
         return self.usage * left
 
     def charge(self, share: float, held: int, now: int, half_life: int) -> None:

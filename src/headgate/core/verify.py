@@ -175,6 +175,9 @@ def _indexes(state: State) -> Iterator[str]:
     for job_id in state.jobs:
         if state.jobs[job_id].state not in WAITING and job_id in state.waits:
             yield f"job {job_id} has ended or runs, and still has a waiting timer"
+    silent = state.load.stale(state.now, state.settings)
+    if bool(silent) != (state.now > state.load.fresh_until):
+        yield f"the load is taken to be fresh until {state.load.fresh_until}; silent at {state.now}: {silent}"
     if state.totals != _cluster_total(state) and _nonzero(state.totals) != _cluster_total(state):
         yield f"the cluster books {state.totals} in all"
 

@@ -25,7 +25,7 @@ EVERY = 1_000
 AT_ONCE = 2
 _CANDIDATES = 64
 _WARM = 2_000
-_NEVER_STARTS = (e.JobCancelled, e.DependencyFailed, e.DeadlineMissed)
+_NEVER_STARTS = frozenset({e.JobCancelled, e.DependencyFailed, e.DeadlineMissed})
 _spec = msgspec.msgpack.Decoder(JobSpec).decode
 
 
@@ -46,37 +46,37 @@ class Forecast:
                 self.predictor.ran(_spec(job.spec).kind.type, end.ended_at - end.started_at)
 
     def observe(self, events: list[e.Event], state: State) -> None:
-        """Learn from events; then state when some of those that wait will start."""
-        if state.predictor is not self.predictor:  # a state that was just rebuilt
-            state.predictor = self.predictor
+        """State when some of those that wait will start, then learn from events.
+
+        They come by the thousand, and jobs of one type that ran equally long are learned from at once.
+        """
+        predictor = self.predictor
+        if state.predictor is not predictor:  # a state that was just rebuilt
+            state.predictor = predictor
             self.warm(self._writer.store.recent_ends(_WARM))
         if self._candidates and state.now >= self._next_round:
             self._next_round = state.now + EVERY
-            for _ in range(min(AT_ONCE, len(self._candidates))):
-                self._bet(state, self._candidates.popleft())
-        self._learn(events, state)
-
-    def _bet(self, state: State, job_id: str) -> None:
-        """A job that cannot start on what is there would only teach that everything comes late."""
-        job = state.jobs.get(job_id)
-        if job is not None and startable(state, job):
-            self.predictor.state(state, job_id, state.now)
-
-    def _learn(self, events: list[e.Event], state: State) -> None:
-        """They come by the thousand, and jobs of one type that ran equally long are learned from at once."""
-        wait, predictor = self._candidates.append, self.predictor
+            self._bet(state)
         ran: dict[tuple[str, int], int] = {}
         for event in events:
             if type(event) is e.JobSubmitted:
-                wait(event.id)
+                self._candidates.append(event.id)
             elif type(event) is e.LeaseGranted:
                 predictor.started(event.job_id, event.at)
             elif type(event) is e.JobCompleted:
                 job = state.jobs[event.job_id]
-                if job.settled is not None and job.settled.started_at is not None:
-                    run = (job.kind.of.type, event.at - job.settled.started_at)
+                settled = job.settled
+                if settled is not None and settled.started_at is not None:
+                    run = (job.kind.of.type, event.at - settled.started_at)
                     ran[run] = ran.get(run, 0) + 1
-            elif isinstance(event, _NEVER_STARTS):
-                predictor.forget(event.id)
+            elif type(event) in _NEVER_STARTS:
+                predictor.forget(event.id)  # type: ignore[attr-defined]  # each of them names its job
         for (job_type, milliseconds), jobs in ran.items():
             predictor.ran(job_type, milliseconds, jobs)
+
+    def _bet(self, state: State) -> None:
+        """A job that cannot start on what is there would only teach that everything comes late."""
+        for _ in range(min(AT_ONCE, len(self._candidates))):
+            job = state.jobs.get(self._candidates.popleft())
+            if job is not None and startable(state, job):
+                self.predictor.state(state, job.id, state.now)

@@ -61,7 +61,7 @@ def _pause_of(lease_ttl: int) -> int:
 
 def moved_on(actions: list[Action], scheduled: c.Scheduled) -> bool:
     """Whether asking again could help: something was done, and the policy did not say to wait."""
-    return len(scheduled.refused) < len(actions) and not any(type(action) is Wait for action in actions)
+    return len(scheduled.refused) < len(actions) and Wait not in map(type, actions)
 
 
 class Writer:
@@ -163,7 +163,7 @@ class Writer:
     def accept_all(self, commands: Sequence[c.Command[Any]], now: int, done: Done) -> list[Any]:
         """Carry out several commands in order, each for itself: a refusal stands in the place of the reply."""
         self._turn_to(now)
-        if _WORDS.issuperset([type(command) for command in commands]):
+        if _WORDS.issuperset(map(type, commands)):
             outcome = decide_all(self.state, commands, now, self._chance.uniform)
             self._took(outcome.events, now)
             replies = outcome.reply
@@ -214,7 +214,7 @@ class Writer:
         self._group.events += events
         self._last_now = max(self._last_now, now)
         if not self._wake:
-            self._wake = not _WAKING.isdisjoint([type(event) for event in events])
+            self._wake = not _WAKING.isdisjoint(map(type, events))
         for observer in self.observers:
             observer(events, self.state)
 

@@ -63,7 +63,7 @@ class PoolAgent:
         reading = self._probes.read()
         now, load = self._clock.now(), self._load
         ratings, reasons = rate_sample(reading.signals, self._settings, reading.reasons)
-        load.samples[_HOST] = Sample(now, reading.signals, ratings, reasons)
+        load.hear(_HOST, Sample(now, reading.signals, ratings, reasons), self._settings)
         load.take(now, *load.rate(now, self._settings), blind=False)
         return PoolReport(
             self._pool.id,

@@ -17,11 +17,11 @@ import msgspec
 
 from headgate.core import commands as c
 from headgate.core.actions import Reason, Stagger
+from headgate.core.bucket import order_key
 from headgate.core.errors import HeadgateError, InvalidInput, QueueFull, QuotaExceeded
 from headgate.core.events import Failure
 from headgate.core.job import JobKind, JobSpec
 from headgate.core.notify import Listener, Notifier
-from headgate.core.ready import order_key
 from headgate.core.state import State
 from headgate.core.states import JobState
 from headgate.core.tenants import TenantSpec

@@ -24,7 +24,7 @@ def job_submitted(state: State, event: e.JobSubmitted) -> None:
     if event.waits_for or event.depth:
         state.graph.add(event.id, event.waits_for, event.depth, spec.dependencies)
     if event.state is QUEUED and spec.not_before is spec.deadline is None:
-        state.make_ready(job)
+        state.ready.push(job)
     elif event.state is QUEUED:
         line_up(state, job, event.at)
     else:
@@ -51,7 +51,7 @@ def plain_jobs_submitted(state: State, events: list[e.JobSubmitted]) -> None:
 def line_up(state: State, job: Job, at: int) -> None:
     """A queued job is ready, unless its time has not come."""
     if job.not_before is None or job.not_before <= at:
-        state.make_ready(job)
+        state.ready.push(job)
     watch(state, job)
 
 
@@ -76,7 +76,7 @@ def job_unblocked(state: State, event: e.JobUnblocked) -> None:
 
 def job_due(state: State, event: e.JobDue) -> None:
     job = state.jobs[event.id]
-    state.make_ready(job)
+    state.ready.push(job)
     watch(state, job)
 
 
@@ -90,16 +90,17 @@ def job_patched(state: State, event: e.JobPatched) -> None:
     if job.state is QUEUED:
         due = event.not_before is None or event.not_before <= event.at
         if due and not job.ready:
-            state.make_ready(job)
-        elif not due:
-            state.unready(job)
+            state.ready.push(job)
+        elif not due and job.ready:
+            state.ready.drop(job)
     watch(state, job)
 
 
 def _rekind(state: State, job: Job, of: JobKind, job_class: int) -> Job:
     """Give a job another kind. It becomes a new record: the entry of the old one stays behind in its bucket."""
     was_ready = job.ready
-    state.unready(job)
+    if was_ready:
+        state.ready.drop(job)
     job.kind.jobs -= 1
     moved = Job(*(getattr(job, field) for field in job.__struct_fields__))
     moved.kind = state.kind_for(of, job_class)
@@ -107,7 +108,7 @@ def _rekind(state: State, job: Job, of: JobKind, job_class: int) -> Job:
     moved.parked = False
     state.jobs[job.id] = moved
     if was_ready:
-        state.make_ready(moved)
+        state.ready.push(moved)
     return moved
 
 
@@ -140,10 +141,12 @@ def deadline_missed(state: State, event: e.DeadlineMissed) -> None:
 def finish(state: State, job: Job) -> None:
     """The job is in a terminal state: it leaves every index and lets its payload go."""
     if job.ready:
-        state.unready(job)
-    state.waits.drop(job.id)
+        state.ready.drop(job)
+    if job.deadline is not None or job.not_before is not None:
+        state.waits.drop(job.id)
     state.graph.settle(job.id)
-    state.preempting.pop(job.id, None)
+    if state.preempting:
+        state.preempting.pop(job.id, None)
     state.tenants[job.kind.of.tenant].live -= 1
     state.finished.append(job.id)
     job.payload = b""

@@ -14,7 +14,8 @@ from headgate.core.states import COMPLETE, GRANT, START, Trigger
 def lease_granted(state: State, event: e.LeaseGranted) -> None:
     job = state.jobs[event.job_id]
     state.move(job, GRANT)
-    state.unready(job)
+    if job.ready:
+        state.ready.drop(job)
     if job.deadline is not None:
         state.waits.drop(job.id)
     job.attempt = event.attempt
@@ -39,8 +40,10 @@ def lease_granted(state: State, event: e.LeaseGranted) -> None:
     state.tokens = max(state.tokens, number_of(event.token))
     state.leases[lease.id] = lease
     state.lease_timers.set(lease.id, lease.expires_at)
-    state.preempting.pop(job.id, None)
-    state.preemptible += state.may_be_preempted(job, lease)
+    if state.preempting:
+        state.preempting.pop(job.id, None)
+    if job.kind.preemptible:
+        state.preemptible += 1
     hold(state, lease, worker, event.at)
 
 

@@ -41,7 +41,8 @@ def add(ledger: dict[str, Amount], amounts: Resources, sign: int) -> None:
 def end_lease(state: State, job: Job, lease: Lease, at: int) -> None:
     """Take what the lease held out of every ledger and forget it."""
     del state.leases[lease.id]
-    state.preemptible -= state.may_be_preempted(job, lease)
+    if job.kind.preemptible:
+        state.preemptible -= state.may_be_preempted(job, lease)
     state.lease_timers.drop(lease.id)
     job.lease = None
     state.room += 1

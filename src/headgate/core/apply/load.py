@@ -8,11 +8,12 @@ from headgate.core.state import PolicyWait, State
 
 
 def load_sampled(state: State, event: e.LoadSampled) -> None:
-    state.load.samples[event.source] = Sample(event.at, event.signals, event.ratings, event.reasons)
+    sample = Sample(event.at, event.signals, event.ratings, event.reasons)
+    state.load.hear(event.source, sample, state.settings)
 
 
 def load_withdrawn(state: State, event: e.LoadWithdrawn) -> None:
-    del state.load.samples[event.source]
+    state.load.withdraw(event.source, state.settings)
 
 
 def rating_changed(state: State, event: e.RatingChanged) -> None:

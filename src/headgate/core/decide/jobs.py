@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -24,6 +25,7 @@ from headgate.core.graph import depths
 from headgate.core.job import PRIORITIES, JobKind
 from headgate.core.state import Job, State
 from headgate.core.states import BLOCKED, QUEUED, TERMINAL, WAITING, JobState, Trigger, step
+from headgate.core.tenants import Tenant
 from headgate.core.typed import all_plain, check_kind, check_own, instant, sayable
 
 RETRY_AFTER = 1_000
@@ -36,10 +38,11 @@ def submit(turn: Turn, command: c.Submit) -> c.Submitted:
     if all_plain(command.jobs, state.settings.limits):
         return _submit_plain(turn, command.jobs)
     answer, fresh = _recognise(state, command)
-    _check_kinds(state, fresh)
+    kinds = _count_kinds(fresh)
+    _check_kinds(state, kinds)
     for new in fresh:
         check_own(new.id, new.spec, new.retry_of, state.settings.limits)
-    _check_room(state, fresh)
+    _check_room(state, kinds)
     depth = _check_dependencies(state, fresh, command.finished)
     for new in _parents_first(fresh, depth):
         _take_in(turn, new, depth.get(new.id, 0), command.finished)
@@ -51,14 +54,15 @@ def _submit_plain(turn: Turn, jobs: tuple[c.NewJob, ...]) -> c.Submitted:
     state, now = turn.state, turn.now
     ids = tuple([new.id for new in jobs])
     _refuse_known(state, ids)
-    _check_kinds(state, jobs)
-    _check_room(state, jobs)
+    kinds = _count_kinds(jobs)
+    _check_kinds(state, kinds)
+    _check_room(state, kinds)
     turn.emit_plain([e.JobSubmitted(now, new.id, seq, new.spec, QUEUED) for seq, new in enumerate(jobs, state.seq + 1)])
     return c.Submitted(ids, (True,) * len(ids))
 
 
 def _refuse_known(state: State, ids: tuple[str, ...]) -> None:
-    if state.jobs.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
+    if state.jobs.keys().isdisjoint(ids) and (len(ids) == 1 or len(set(ids)) == len(ids)):
         return
     seen: set[str] = set()
     for id_ in ids:
@@ -98,36 +102,39 @@ def _recognise(state: State, command: c.Submit) -> tuple[c.Submitted, list[c.New
     return c.Submitted(tuple(ids), tuple(created)), fresh
 
 
-def _check_kinds(state: State, fresh: Sequence[c.NewJob]) -> None:
+def _count_kinds(fresh: Sequence[c.NewJob]) -> dict[JobKind, int]:
+    """How many jobs there are of each kind: what jobs of a kind share is looked at once."""
+    if len(fresh) == 1:  # to make a counter takes its time
+        return {fresh[0].spec.kind: 1}
+    return Counter([new.spec.kind for new in fresh])
+
+
+def _check_kinds(state: State, kinds: dict[JobKind, int]) -> None:
     """A kind is looked at when it first comes: all its jobs share it."""
-    limits = state.settings.limits
-    kind: JobKind | None = None
-    seen: set[JobKind] = set()
-    for new in fresh:
-        if new.spec.kind is not kind:
-            kind = new.spec.kind
-            if kind not in seen and (kind, PRIORITIES.get(kind.priority)) not in state.kinds:
-                check_kind(kind, limits)
-            seen.add(kind)
+    for kind in kinds:
+        if (kind, PRIORITIES.get(kind.priority)) not in state.kinds:
+            check_kind(kind, state.settings.limits)
 
 
-def _check_room(state: State, fresh: Sequence[c.NewJob]) -> None:
+def _check_room(state: State, kinds: dict[JobKind, int]) -> None:
     limit = state.settings.max_queue_depth
-    if limit and fresh and state.depth + len(fresh) > limit:
+    if limit and kinds and state.depth + sum(kinds.values()) > limit:
         text = f"the queue holds {state.depth} of {limit} jobs"
         raise QueueFull(text, depth=state.depth, limit=limit, retry_after=RETRY_AFTER)
     wanted: dict[str, int] = {}
-    for new in fresh:
-        name = new.spec.kind.tenant
-        wanted[name] = wanted.get(name, 0) + 1
+    for kind, count in kinds.items():
+        tenant = state.tenants.get(kind.tenant)
+        if tenant is not None and tenant.spec.max_queued is not None:
+            wanted[kind.tenant] = wanted.get(kind.tenant, 0) + count
     for name, count in wanted.items():
-        tenant = state.tenants.get(name)
-        if tenant is None or tenant.spec.max_queued is None:
-            continue
-        if tenant.queued + count > tenant.spec.max_queued:
-            text = f"tenant {name} has {tenant.queued} jobs waiting and may have {tenant.spec.max_queued}"
-            details = {"depth": tenant.queued, "limit": tenant.spec.max_queued, "retry_after": RETRY_AFTER}
-            raise QuotaExceeded(text, tenant=name, **details)
+        _check_quota(state.tenants[name], count)
+
+
+def _check_quota(tenant: Tenant, count: int) -> None:
+    most, queued, name = tenant.spec.max_queued, tenant.queued, tenant.spec.id
+    if most is not None and queued + count > most:
+        text = f"tenant {name} has {queued} jobs waiting and may have {most}"
+        raise QuotaExceeded(text, tenant=name, depth=queued, limit=most, retry_after=RETRY_AFTER)
 
 
 def _check_dependencies(state: State, fresh: list[c.NewJob], finished: dict[str, JobState]) -> dict[str, int]:

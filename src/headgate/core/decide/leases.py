@@ -153,7 +153,9 @@ def release(turn: Turn, command: c.Release) -> None:
 def _live_or_settled(state: State, lease_id: str, token: int, verb: str, content: bytes) -> Lease | None:
     """The live lease; or none if the lease was settled by this very word; otherwise a typed error."""
     job_id = state.settled.get(lease_id)
-    job = state.jobs.get(job_id) if job_id is not None else None
+    if job_id is None:
+        return live(state, lease_id, token)
+    job = state.jobs.get(job_id)
     settled = job.settled if job is not None else None
     if settled is None or settled.lease_id != lease_id or settled.token != token:
         return live(state, lease_id, token)

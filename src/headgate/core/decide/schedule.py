@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.core import commands as c
 from headgate.core import events as e
-from headgate.core.actions import Action, AnyReason, Dispatch, Evict, Preempt, Refusal, StartWorker, Wait
+from headgate.core.actions import AnyReason, Dispatch, Evict, Preempt, Refusal, StartWorker, Wait
 from headgate.core.check import check_dispatch, check_evict, check_start_worker, wanted_worker_id
 from headgate.core.cluster import WorkerSpec
 from headgate.core.decide.turn import Turn
@@ -17,18 +17,24 @@ def carry_out(turn: Turn, command: c.Schedule) -> c.Scheduled:
     refused: list[Refusal] = []
     granted: list[str] = []
     for action in command.actions:
-        reason = _check(turn, action)
-        if reason is None:
-            _do(turn, action, granted)
+        if isinstance(action, Dispatch):
+            reason = check_dispatch(turn.state, action, turn.now)
+            if reason is None:
+                granted.append(_grant(turn, action))
         else:
+            reason = _check(turn, action)
+            if reason is None:
+                _do(turn, action)
+        if reason is not None:
             refused.append(Refusal(action, reason))
     return c.Scheduled(tuple(granted), tuple(refused))
 
 
-def _check(turn: Turn, action: Action) -> AnyReason | None:
+Rare = Evict | StartWorker | Preempt | Wait
+
+
+def _check(turn: Turn, action: Rare) -> AnyReason | None:
     match action:
-        case Dispatch():
-            return check_dispatch(turn.state, action, turn.now)
         case Evict():
             return check_evict(turn.state, action)
         case StartWorker():
@@ -39,10 +45,8 @@ def _check(turn: Turn, action: Action) -> AnyReason | None:
             return None
 
 
-def _do(turn: Turn, action: Action, granted: list[str]) -> None:
+def _do(turn: Turn, action: Rare) -> None:
     match action:
-        case Dispatch():
-            granted.append(_grant(turn, action))
         case Evict():
             turn.emit(e.WorkerEvicted(turn.now, action.worker_id, action.reason))
         case StartWorker():

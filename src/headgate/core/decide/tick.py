@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from headgate.core import commands as c
 from headgate.core import events as e
+from headgate.core.bucket import Bucket
 from headgate.core.cluster import PoolStatus
 from headgate.core.decide.jobs import fail_dependents
 from headgate.core.decide.leases import attempt_failed, expire
 from headgate.core.decide.load import rate
 from headgate.core.decide.turn import Turn
 from headgate.core.lease import Lease
-from headgate.core.ready import Bucket
 from headgate.core.state import State
 from headgate.core.states import TERMINAL
 
