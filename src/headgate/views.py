@@ -62,22 +62,13 @@ def job_out(info: JobInfo) -> w.JobOut:
 
 
 def live_job_out(job: Job) -> w.JobOut:
-    """A job that has not ended, from memory."""
-    return w.JobOut(**_live(job))
-
-
-def submitted_job_out(job: Job, *, created: bool, warnings: list[str]) -> w.SubmittedJobOut:
-    """A job that was submitted a moment ago."""
-    return w.SubmittedJobOut(**_live(job), ids=[job.id], created=[created], warnings=warnings)
-
-
-def _live(job: Job) -> dict[str, Any]:
+    """A job that has not ended, from memory. They come by the thousand, so what its kind says is put together once."""
     lease = job.lease
-    return dict(
+    return msgspec.structs.replace(
+        _pattern(job.kind.of, job.kind.job_class),
         id=job.id,
         name=job.name,
         state=str(job.state),
-        job_class=CLASSES[job.kind.job_class],
         created_at=job.created_at / 1000,
         queued_at=job.queued_at / 1000,
         attempt=job.attempt if lease is None else lease.attempt,
@@ -91,8 +82,19 @@ def _live(job: Job) -> dict[str, Any]:
         started_at=None if lease is None else seconds(lease.started_at),
         worker_id=None if lease is None else lease.worker_id,
         lease_id=None if lease is None else lease.id,
-        **_kind(job.kind.of),
     )
+
+
+def submitted_job_out(job: w.JobOut, *, created: bool, warnings: Sequence[str] = ()) -> w.SubmittedJobOut:
+    """A job, as the answer to its submission."""
+    said = list(warnings)
+    return w.SubmittedJobOut(*msgspec.structs.astuple(job), ids=[job.id], created=[created], warnings=said)
+
+
+@lru_cache(maxsize=4_096)
+def _pattern(kind: JobKind, job_class: int) -> w.JobOut:
+    """What all jobs of a kind have in common."""
+    return w.JobOut(id="", name="", state="", job_class=CLASSES[job_class], **_kind(kind))
 
 
 @lru_cache(maxsize=4_096)

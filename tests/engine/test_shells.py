@@ -193,6 +193,39 @@ def test_the_loop_commits_once_for_all_callers_of_a_turn(make_writer: MakeWriter
     asyncio.run(main())
 
 
+def test_who_does_not_wait_is_told_when_it_is_durable_and_before_the_events_are(make_writer: MakeWriter) -> None:
+    writer, told = make_writer(opened=False), list[Any]()
+
+    async def main() -> None:
+        async with AsyncEngine(writer, ManualClock(), stopwatch=lambda: 0.0) as engine:
+            feed = engine.subscribe()
+            feed.on_event = lambda: told.append("events")
+            engine.begin_all([submit("a"), c.Cancel("nobody")], told.append)
+            engine.begin_all([], told.append)
+            assert told == [[]], "nothing was to be done"
+            await engine.do(submit("b"))
+            (_, (first, second)), *rest = enumerate(told[1:])
+            assert (first.ids, type(second), rest) == (("a",), JobNotFound, [(1, "events")])
+
+    asyncio.run(main())
+
+
+def test_who_does_not_wait_is_told_of_what_leaves_nothing_to_commit(make_writer: MakeWriter) -> None:
+    writer, told = make_writer(opened=False), list[Any]()
+
+    async def main() -> None:
+        async with AsyncEngine(writer, ManualClock(), stopwatch=lambda: 0.0) as engine:
+            engine.begin_all([c.Heartbeats((("1-1", 1),))], told.append)
+            await turns(10)
+            ((beats,),) = told
+            assert [beat.stale for beat in beats] == [True]
+        engine.begin_all([submit("late")], told.append)
+        engine._round()
+        assert isinstance(told[1][0], EngineStopped)
+
+    asyncio.run(main())
+
+
 def test_on_a_slow_disk_the_loop_waits_for_those_who_spoke_lately(make_writer: MakeWriter) -> None:
     writer = make_writer(opened=False)
     store = writer.store

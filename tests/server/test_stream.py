@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from headgate import views
+from headgate.server.stream import MOST_ASKED
 from tests.server.conftest import MakeWorld
 from tests.server.test_jobs import problem, submit
 from tests.server.test_leases import claim, register, word
-from tests.server.world import World
+from tests.server.world import Talk, World
 
 PATH = "/v2/workers/w/stream"
 
@@ -174,6 +176,67 @@ def test_a_preempted_job_is_asked_to_let_go(make_world: MakeWorld) -> None:
             assert stop["let_go_by"] > lease["granted_at"]
             talk.say(type="words", ref=2, words=words(lease, "release"))
             assert talk.hear("granted")["jobs"][0]["id"] == urgent
+
+
+def test_the_lease_for_which_a_word_made_room_comes_before_the_answer(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            submit(client, [{"payload": n} for n in range(2)])
+            (lease,) = talk.hear("granted")["leases"]
+            talk.say(type="words", ref=1, words=words(lease, "start", "complete"))
+            assert [talk.hear()["type"] for _ in range(2)] == ["granted", "words-done"]
+
+
+def test_a_worker_may_say_more_than_is_carried_out_at_once(world: World) -> None:
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            refs = list(range(1, 3 * MOST_ASKED))
+            for ref in refs:
+                talk.say(type="beats", ref=ref)
+            assert [talk.hear("beats-done")["ref"] for _ in refs] == refs
+
+
+def test_a_worker_that_does_not_read_is_cut_off_and_its_leases_come_again(make_world: MakeWorld) -> None:
+    world = make_world(write_timeout=0.3)
+    with world.client() as client:
+        register(client, slots=100, pull=False)
+        with world.socket(PATH, max_queue=1, max_size=None) as talk:
+            for ref in range(1, 9):  # more than the client takes in while nobody listens: from then on it does not read
+                talk.say(type="beats", ref=ref)
+            submit(client, [{"payload": "x" * 100_000} for _ in range(100)])
+            world.wait_for(lambda state: len(state.leases) == 100)
+            world.wait_for(lambda state: state.workers["w"].spec.pull)  # that is: its stream has ended
+            with pytest.raises(ConnectionClosed):
+                _hear_all(talk)
+        with world.socket(PATH, max_size=None) as talk:
+            found: set[str] = set()
+            while len(found) < 100:
+                found |= {lease["lease_id"] for lease in talk.hear("granted")["leases"]}
+
+
+def _hear_all(talk: Talk) -> None:
+    while True:
+        talk.hear()
+
+
+def test_a_bug_in_a_stream_ends_that_stream_and_nothing_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("a bug")
+
+    with world.client() as client:
+        register(client, pull=False)
+        with world.socket(PATH) as talk:
+            monkeypatch.setattr(views, "lease_out", broken)
+            job_id = submit(client)["id"]
+            with pytest.raises(ConnectionClosed) as closed:
+                talk.hear()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1011
+        monkeypatch.undo()
+        with world.socket(PATH) as talk:
+            assert talk.hear("granted")["jobs"][0]["id"] == job_id
 
 
 def test_a_draining_worker_says_so(world: World) -> None:

@@ -15,7 +15,7 @@ from headgate.core.errors import InvalidInput
 from headgate.core.job import CommandRun, HttpRun, PythonRun
 from headgate.system import SystemClock
 from headgate.wire.http import JobOut, LeaseOut
-from headgate.worker.assignment import Assignment, from_wire, read_run
+from headgate.worker.assignment import Assignment, GivenJob, from_wire, read_run
 from headgate.worker.calls import CallFailed, run_http
 from headgate.worker.commands import CommandFailed, Commands
 from headgate.worker.context import GiveUp, JobContext, JobStopped, NoJob, current_job
@@ -290,7 +290,7 @@ def test_what_travels_becomes_the_same_assignment() -> None:
     run = {"kind": "command", "argv": ["ls"], "env": {"B": "2", "A": "1"}}
     lease = LeaseOut("1-1", "job-1", 7, "w", 1, 2, 0.0, 30.0, 0.0, 30.0)
     job = JobOut("job-1", "n", "t", "leased", "normal", "normal", run=run, payload=msgspec.Raw(b"[1]"), timeout=1.5)
-    made = from_wire(lease, job)
+    made = from_wire(lease, msgspec.json.decode(msgspec.json.encode(job), type=GivenJob))
     assert made.run == CommandRun(("ls",), (("A", "1"), ("B", "2")))
     assert (made.ttl, made.timeout, made.attempt, made.payload, made.begun) == (30_000, 1_500, 2, b"[1]", False)
-    assert read_run({}) == PythonRun()
+    assert read_run(b"{}") == PythonRun()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,45 @@ def test_every_message_that_the_server_heard_moves_the_count_on(place: Place) ->
         place.link.beat([])
         place.clock.jump_to(now + 5_000)
         assert left(place.next(), since=now)
+
+
+def test_one_who_waits_for_leases_hears_the_answers_of_all_the_others(place: Place) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        waiting = pool.submit(place.link.turn, [], [], [], wants=True, within=20.0)
+        asked = [pool.submit(place.link.beat, []) for _ in range(40)]
+        assert all(answer.result(20.0) == [] for answer in asked)
+        with place.world.client() as client:
+            submit(client)
+        (found,) = waiting.result(20.0).grants
+        assert found.job_id
+
+
+def test_who_asks_takes_in_the_leases_that_come_before_the_answer(place: Place) -> None:
+    with place.world.client() as client:
+        submit(client)
+    place.world.wait_for(lambda state: state.leases)
+    place.link.beat([])
+    assert len(place.link.turn([], [], [], wants=True, within=0.0).grants) == 1
+
+
+def test_the_wait_for_leases_ends_with_the_drain(place: Place) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(place.link.turn, [], [], [], wants=True, within=20.0)
+        place.link.drain()
+        assert waiting.result(20.0).draining
+
+
+def test_the_wait_for_leases_ends_when_the_link_is_closed(place: Place) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(place.link.turn, [], [], [], wants=True, within=20.0)
+        place.link.close()
+        assert waiting.result(20.0).grants == ()
+
+
+def test_the_end_of_the_stream_is_noticed_while_nobody_waits(place: Place) -> None:
+    socket = place.link._socket
+    assert socket is not None
+    place.world.run(place.world.app.service.deliveries.stop())
+    while place.link._socket is socket:
+        place.link._look()
+    assert place.next().job_id, "it was made anew"

@@ -125,7 +125,7 @@ class Http:
         if self._secure:
             context = ssl.create_default_context()
             return http.client.HTTPSConnection(self._host, self._port, timeout=CALL, context=context), True
-        return _NoDelay(self._host, self._port, timeout=CALL), True
+        return _OneWrite(self._host, self._port, timeout=CALL), True
 
     def _put_back(self, connection: http.client.HTTPConnection, reply: http.client.HTTPResponse) -> None:
         if reply.will_close or self._closed.is_set():
@@ -135,12 +135,31 @@ class Http:
             self._shelf.append(connection)
 
 
-class _NoDelay(http.client.HTTPConnection):
-    """Head and body are two small writes: the second must not wait for an acknowledgement of the first."""
+class _OneWrite(http.client.HTTPConnection):
+    """Sends a request in one piece: a server that gets the head alone has to wait for the rest."""
+
+    _parts: list[bytes] | None = None
 
     def connect(self) -> None:
         super().connect()
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        """Gather what the request is made of, then send it."""
+        parts: list[bytes] = []
+        self._parts = parts
+        try:
+            super().request(*args, **kwargs)
+        finally:
+            self._parts = None
+        super().send(b"".join(parts))
+
+    def send(self, data: Any) -> None:
+        """Called for each part of a request."""
+        if self._parts is None:
+            super().send(data)
+        else:
+            self._parts.append(data)
 
 
 def _checked(token: str | None) -> str | None:

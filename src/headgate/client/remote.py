@@ -34,7 +34,8 @@ class RemoteConnection:
             parse_job(_known_references(job))  # says what is wrong before anything travels
         named = any(job.get("idempotency_key") is not None for job in jobs)
         headers = {} if named else {"idempotency-key": f"sdk-{self._ids.new()}"}
-        return self._http.post("/v2/jobs", list(jobs), w.SubmittedOut, headers=headers).ids
+        body = list(jobs) if len(jobs) > 1 else jobs[0]  # of one job there is no array whose length could differ
+        return self._http.post("/v2/jobs", body, w.SubmittedOut, headers=headers).ids
 
     def job(self, job_id: str) -> w.JobOut:
         """A job as it stands."""

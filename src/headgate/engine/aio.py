@@ -122,6 +122,27 @@ class AsyncEngine:
         await self._durable(bundle)
         return bundle.replies()
 
+    def begin_all(
+        self, commands: Sequence[c.Command[Any]], then: Callable[[list[Any]], None], caller: Hashable = None
+    ) -> None:
+        """The same for whoever does not wait: `then` is given the replies in the turn of the loop in which they are
+        durable, before anybody hears of the events. It must be quick and must not raise.
+        """
+        if not commands:
+            then([])
+            return
+        bundle = Bundle(commands, caller=caller)
+
+        def settled() -> None:
+            if bundle.reply is None and bundle.error is None:  # nothing to commit: it is being carried out just now
+                self._loop.call_soon(settled)
+            else:
+                then(bundle.replies())
+
+        bundle.on_settled = settled
+        self._queue.append(bundle)
+        self._schedule()
+
     def _durable(self, ticket: Pending[Any]) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
 

@@ -39,6 +39,7 @@ from headgate.server.sessions import NO_TOKEN
 from headgate.server.settings import ServerSettings, check_server_settings
 from headgate.server.simulations import Simulator
 from headgate.server.sockets import Send, Socket, short
+from headgate.server.wires import EXTENSION
 from headgate.views import running_version
 
 Scope = MutableMapping[str, Any]
@@ -182,7 +183,8 @@ class App:
             self._refused(scope, error)
             await _refuse_socket(error, scope, send)
             return
-        socket = Socket(receive, send, call.caller, call.params, call.query, service.settings.write_timeout)
+        wire = scope["extensions"][EXTENSION]
+        socket = Socket(wire, receive, send, call.caller, call.params, call.query, service.settings.write_timeout)
         socket.offered = list(scope.get("subprotocols") or ())
         service.sessions.enter(socket)
         try:

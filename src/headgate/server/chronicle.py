@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headgate.core import events as e
@@ -24,7 +24,7 @@ class Chronicle:
             e.RatingChanged: self._rating_changed,
         }
 
-    def settle(self) -> None:
+    def settle(self, events: Sequence[e.Event]) -> None:
         """Each event is a line of its own: nothing waits for the end of a commit."""
 
     def restart(self) -> None:

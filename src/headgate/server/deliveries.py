@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from headgate.core import commands as c
@@ -21,8 +21,8 @@ from headgate.wire.stream import Stop
 class Listener(Protocol):
     """A stream as the outbox sees it."""
 
-    def wake(self) -> None:
-        """There is something to send."""
+    def push(self) -> None:
+        """There is something to send. Called as soon as it is durable, in the turn of the commit."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -52,7 +52,7 @@ class Outbox:
             if not poller.done():
                 poller.set_result(self.pending.popleft())
         if self.listener is not None and (self.pending or self.stops or self.leave is not None):
-            self.listener.wake()
+            self.listener.push()
 
     def next(self) -> str | None:
         """A lease that nobody was given yet."""
@@ -104,7 +104,7 @@ class Deliveries:
             self._note(lease.id, lease.job_id, lease.worker_id, fresh=state.jobs[lease.job_id].state is JobState.LEASED)
         self.settle()
 
-    def settle(self) -> None:
+    def settle(self, events: Sequence[e.Event] = ()) -> None:  # noqa: ARG002 - each was handed over already
         """Hand out what a commit brought."""
         for outbox in self._touched:
             outbox.hand_out()
@@ -200,15 +200,13 @@ class Deliveries:
         outbox = None if worker_id is None else self._outboxes.get(worker_id)
         return outbox is not None and outbox.leave is not None
 
-    async def attach(self, worker_id: str, listener: Listener) -> Outbox:
+    async def attach(self, outbox: Outbox, listener: Listener) -> None:
         """Let a stream take what is there. What was delivered and never started comes again."""
-        outbox = self.of(worker_id)
         before, outbox.listener = outbox.listener, listener
         outbox.stops.clear()
         self._redeliver(outbox)
         if before is not None:
             await before.close(4409, "another stream of this worker has come")
-        return outbox
 
     def detach(self, outbox: Outbox, listener: Listener) -> bool:
         """The stream has ended; whether it was the present one."""

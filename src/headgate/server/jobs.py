@@ -83,9 +83,10 @@ async def _one(service: Service, submitted: c.Submitted) -> w.SubmittedJobOut:
     (job_id,) = submitted.ids
     live = service.state.jobs.get(job_id) if all(submitted.created) else None
     if live is not None:
-        return views.submitted_job_out(live, created=True, warnings=_warnings(service, submitted))
+        shown = views.live_job_out(live)
+        return views.submitted_job_out(shown, created=True, warnings=_warnings(service, submitted))
     shown = views.job_out(await service.ask(GetJob(job_id)))
-    return w.SubmittedJobOut(*msgspec.structs.astuple(shown), ids=list(submitted.ids), created=list(submitted.created))
+    return views.submitted_job_out(shown, created=all(submitted.created))
 
 
 def _warnings(service: Service, submitted: c.Submitted) -> list[str]:
@@ -233,8 +234,7 @@ async def retry_job(service: Service, call: Call) -> Reply:
     new = c.NewJob(service.ids.new(), msgspec.structs.replace(spec, deadline=None), retry_of=info.id)
     submitted = await service.engine.do(c.Submit((new,)))
     shown = views.job_out(await service.ask(GetJob(new.id)))
-    fields = msgspec.structs.astuple(shown)
-    return Reply(w.SubmittedJobOut(*fields, ids=list(submitted.ids), created=list(submitted.created)), 201)
+    return Reply(views.submitted_job_out(shown, created=all(submitted.created)), 201)
 
 
 @routes.add(

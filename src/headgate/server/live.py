@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -120,7 +120,7 @@ class Live:
         self._maker: asyncio.Task[None] | None = None
         self._last_status: bytes = b""
         self.number = 0
-        self.handlers: dict[type[e.Event], Callable[[Any], None]] = dict.fromkeys(e.EVENT_TYPES, self._see)
+        self.handlers: dict[type[e.Event], Callable[[Any], None]] = {}
 
     # -- what the engine tells ----------------------------------------------------------------------------------
 
@@ -131,12 +131,13 @@ class Live:
         for listener in self._listeners:
             listener.push(None)
 
-    def settle(self) -> None:
-        """Frames are made by time, not by commits."""
+    def settle(self, events: Sequence[e.Event]) -> None:
+        """Note what changed, while anybody listens; frames are made by time, not by commits."""
+        if self._following:
+            for event in events:
+                self._see(event)
 
     def _see(self, event: e.Event) -> None:
-        if not self._following:
-            return
         self._dirty = True
         field = JOB_FIELD.get(type(event))
         if field is not None:

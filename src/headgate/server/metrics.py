@@ -6,7 +6,7 @@ Counting happens for every job, so it is plain addition here; the library only w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -85,7 +85,7 @@ class Metrics:
         """Counts go on; leases are timed from when they were granted."""
         self._granted_at = {lease.id: lease.granted_at for lease in self._engine.writer.state.leases.values()}
 
-    def settle(self) -> None:
+    def settle(self, events: Sequence[e.Event]) -> None:
         """Nothing is left for the end of a commit."""
 
     def answered(self, call: str, status: int, took: float | None) -> None:

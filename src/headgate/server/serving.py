@@ -16,6 +16,7 @@ from headgate.server.protocol import guarded
 from headgate.server.settings import ServerSettings
 from headgate.server.tokens import admit_admin
 from headgate.server.websocket_protocol import guarded_sockets
+from headgate.server.wires import Wire
 
 BACKLOG = 2_048
 """Connections that may wait to be accepted."""
@@ -96,7 +97,7 @@ class Serving:
         return uvicorn.Config(
             self.app,
             http=guarded(settings, most_connections(settings.max_connections)),
-            ws=guarded_sockets(settings),
+            ws=guarded_sockets(settings, Wire),
             ws_max_size=settings.max_body,
             ws_per_message_deflate=False,
             ws_ping_interval=20.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headgate.core import events as e
@@ -36,7 +36,7 @@ class Sessions:
         if timer is not None:
             timer.cancel()
 
-    def settle(self) -> None:
+    def settle(self, events: Sequence[e.Event]) -> None:
         """Nothing waits for the end of a commit."""
 
     def restart(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from headgate.server.intake import Receive
 from headgate.server.problems import ClientGone
 from headgate.server.tokens import Caller
+from headgate.server.wires import Wire
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _encode = msgspec.json.Encoder().encode
@@ -23,8 +24,16 @@ class Socket:
     """One connection."""
 
     def __init__(
-        self, receive: Receive, send: Send, caller: Caller, params: dict[str, str], query: Any, write_timeout: float
+        self,
+        wire: Wire,
+        receive: Receive,
+        send: Send,
+        caller: Caller,
+        params: dict[str, str],
+        query: Any,
+        write_timeout: float,
     ) -> None:
+        self.wire = wire
         self._receive = receive
         self._send = send
         self._write_timeout = write_timeout
@@ -50,17 +59,25 @@ class Socket:
 
     async def send(self, message: msgspec.Struct) -> None:
         """Send a message; `ClientGone` if the client does not take it in time."""
+        if not self.wire.ready:
+            await self.drained()
+        self.write([message])
+
+    def write(self, messages: Iterable[msgspec.Struct]) -> None:
+        """Send messages now, whether the client keeps up (`wire.ready`) or not; `ClientGone` if it has gone."""
         if self.closed:
             raise ClientGone
+        self.wire.write(_encode(message) for message in messages)
+
+    async def drained(self) -> None:
+        """Wait until the client has taken what it was sent; one that does not in time is cut off: `ClientGone`."""
         try:
             async with asyncio.timeout(self._write_timeout):
-                await self._send({"type": "websocket.send", "text": _encode(message).decode()})
+                await self.wire.writable.wait()
         except TimeoutError:
             self.closed = True
+            self.wire.cut()
             raise ClientGone("the client does not read what it is sent") from None
-        except (OSError, RuntimeError) as error:  # what servers raise on a connection that is gone
-            self.closed = True
-            raise ClientGone from error
 
     async def close(self, code: int, reason: str) -> None:
         """End the connection; ending twice is the same as once."""
@@ -70,8 +87,10 @@ class Socket:
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self._send({"type": "websocket.close", "code": code, "reason": short(reason)})
-        except (OSError, RuntimeError, TimeoutError):  # gone already
+        except (OSError, RuntimeError):  # gone already
             return
+        except TimeoutError:
+            self.wire.cut()
 
 
 def short(reason: str) -> str:

@@ -33,7 +33,7 @@ async def submit_jobs(service: Service, caller: Caller, given: Any, key: str | N
         for index, entry in enumerate(entries)
     ]
     if key is not None and many:
-        await _check_same_length(service, specs, key)
+        _check_same_length(service, specs, key)
     jobs = [c.NewJob(job_id, spec) for job_id, spec in zip(service.ids.many(len(specs)), specs, strict=True)]
     if any(spec.dependencies for spec in specs):
         jobs = await _resolve(service, caller, jobs)
@@ -68,26 +68,26 @@ def _parse(entry: Any, index: int | None, caller: Caller, key: str | None, known
     return spec
 
 
-async def _check_same_length(service: Service, specs: list[JobSpec], key: str) -> None:
+def _check_same_length(service: Service, specs: list[JobSpec], key: str) -> None:
     """A repeat of an array under a key must be the whole array: the first, the last, and none after it."""
     if not specs:
         return
     tenant = specs[0].kind.tenant
-    if await _known(service, tenant, f"{key}#0") is None:
+    if _known(service, tenant, f"{key}#0") is None:
         return
-    last = await _known(service, specs[-1].kind.tenant, f"{key}#{len(specs) - 1}")
-    beyond = await _known(service, tenant, f"{key}#{len(specs)}")
+    last = _known(service, specs[-1].kind.tenant, f"{key}#{len(specs) - 1}")
+    beyond = _known(service, tenant, f"{key}#{len(specs)}")
     if last is None or beyond is not None:
         raise IdempotencyConflict(f"idempotency key {key!r} was used before with another number of jobs")
 
 
-async def _known(service: Service, tenant: str, key: str) -> str | None:
+def _known(service: Service, tenant: str, key: str) -> str | None:
     """The job that was submitted under a key."""
     known = service.state.keys.get((tenant, key))
     if known is not None:
         return known[0]
-    found = await service.aside(service.engine.writer.store.find_keys, [(tenant, key)])
-    row = found.get((tenant, key))
+    # The writer asks the same when it takes the jobs in: for one row, another thread is the longer way.
+    row = service.engine.writer.store.find_keys([(tenant, key)]).get((tenant, key))
     return None if row is None else row.id
 
 
@@ -95,7 +95,7 @@ async def _resolve(service: Service, caller: Caller, jobs: list[c.NewJob]) -> li
     """Put ids in the place of `#0`, `#1`, ...: jobs of the same array. What is not the caller's own is unknown."""
     ids = [new.id for new in jobs]
     if any(name.startswith("#") for new in jobs for name in new.spec.dependencies):
-        ids = [await _id_under_key(service, new) for new in jobs]
+        ids = [_id_under_key(service, new) for new in jobs]
     resolved = []
     for new in jobs:
         names = tuple(_resolved(name, ids) for name in new.spec.dependencies)
@@ -107,10 +107,10 @@ async def _resolve(service: Service, caller: Caller, jobs: list[c.NewJob]) -> li
     return resolved
 
 
-async def _id_under_key(service: Service, new: c.NewJob) -> str:
+def _id_under_key(service: Service, new: c.NewJob) -> str:
     """A repeat refers to the jobs that the first submission made."""
     key = new.spec.idempotency_key
-    known = None if key is None else await _known(service, new.spec.kind.tenant, key)
+    known = None if key is None else _known(service, new.spec.kind.tenant, key)
     return known or new.id
 
 

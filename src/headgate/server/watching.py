@@ -19,8 +19,8 @@ class Watcher(Protocol):
     handlers: dict[type[Event], Callable[[Any], None]]
     """By type of event; called after the commit, in order."""
 
-    def settle(self) -> None:
-        """All events of a commit have been handed over."""
+    def settle(self, events: Sequence[Event]) -> None:
+        """These events of a commit have been handed over, all of them."""
         ...
 
     def restart(self) -> None:
@@ -64,9 +64,9 @@ class Watching:
             for watcher in self._watchers:
                 watcher.restart()
             return
-        handlers = self._handlers
-        for _, event in entries:
+        handlers, events = self._handlers, [event for _, event in entries]
+        for event in events:
             for handler in handlers.get(type(event), ()):
                 handler(event)
         for watcher in self._watchers:
-            watcher.settle()
+            watcher.settle(events)

@@ -25,9 +25,9 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._opening = Deadline(self.loop, self.read_timeout, self._cut)
-        self._reading = Deadline(self.loop, self.read_timeout, self._cut)
-        self._writing = Deadline(self.loop, self.write_timeout, self._cut)
+        self._opening = Deadline(self.loop, self.read_timeout, self.cut)
+        self._reading = Deadline(self.loop, self.read_timeout, self.cut)
+        self._writing = Deadline(self.loop, self.write_timeout, self.cut)
         self._frames_read = FrameEnds()
         self._between = True
         """Whether what has come ends with the end of a frame."""
@@ -48,7 +48,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         if not self.handshake_initiated:  # the library takes shorter headers than we do, and answers nothing to longer
             self.transport.write(_REFUSED)
             self.transport.close()
-        self._watch_message()
+        self.watch_message()
 
     def start_keepalive(self) -> None:
         self._opening.end()
@@ -56,7 +56,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
 
     async def receive(self) -> Any:
         message = await super().receive()
-        self._watch_message()
+        self.watch_message()
         return message
 
     async def send(self, message: Any) -> None:
@@ -82,9 +82,9 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
-        self._cut()  # closing would wait for a client to take what it was sent, for ever if it does not
+        self.cut()  # closing would wait for a client to take what it was sent, for ever if it does not
 
-    def _watch_message(self) -> None:
+    def watch_message(self) -> None:
         """A message that has begun must end in time, unless it is we who do not read."""
         if (self.frames or not self._between) and not self.read_paused:
             self._reading.begin()
@@ -95,7 +95,8 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         for deadline in (self._opening, self._reading, self._writing):
             deadline.end()
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """End the connection without a word: nobody reads them."""
         self._let_go()
         self.transport.abort()
 
@@ -137,7 +138,7 @@ def _frame_size(data: bytes, at: int) -> int | None:
     return 2 + wide + 4 * masked + length
 
 
-def guarded_sockets(settings: ServerSettings) -> type[PatientWebSocket]:
+def guarded_sockets(settings: ServerSettings, protocol: type[PatientWebSocket]) -> type[PatientWebSocket]:
     """The protocol with its deadlines."""
     deadlines = {"read_timeout": settings.read_timeout, "write_timeout": settings.write_timeout}
-    return type("GuardedWebSocket", (PatientWebSocket,), deadlines)
+    return type("GuardedWebSocket", (protocol,), deadlines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,10 +29,17 @@ class Wording:
 
     async def say(self, words: Sequence[Said], worker_id: str | None = None) -> list[Any]:
         """Replies in order; an error stands in the place of the reply to a word that was refused."""
+        return await self._engine.do_all(self._commands(words), worker_id)
+
+    def begin(self, words: Sequence[Said], worker_id: str, then: Callable[[list[Any]], None]) -> None:
+        """The same for whoever does not wait."""
+        self._engine.begin_all(self._commands(words), then, worker_id)
+
+    def _commands(self, words: Sequence[Said]) -> list[Any]:
         for word in words:
             if word.log:
                 self._keep_log(word)
-        return await self._engine.do_all([word.command for word in words], worker_id)
+        return [word.command for word in words]
 
     def _keep_log(self, word: Said) -> None:
         """Only the holder adds to the output, and a word that is repeated after the end adds nothing."""

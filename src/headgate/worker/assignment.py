@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from headgate.core.job import CommandRun, ExternalRun, HttpRun, PythonRun, Run
-from headgate.wire.http import JobOut, LeaseOut
+from headgate.wire.http import EMPTY, NULL, LeaseOut
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -30,7 +32,21 @@ class Assignment(msgspec.Struct, frozen=True):
     """Whether an earlier life of this worker has begun the work already."""
 
 
-def from_wire(lease: LeaseOut, job: JobOut, sure_until: int | None = None) -> Assignment:
+class GivenJob(msgspec.Struct, frozen=True):
+    """As much of a job on the wire (`JobOut`) as a worker needs. What to run stays encoded: many jobs run the same."""
+
+    id: str
+    type: str
+    name: str = ""
+    run: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = NULL
+    resources: dict[str, float] = {}
+    attributes: msgspec.Raw = EMPTY
+    seed: int | None = None
+    timeout: float | None = None
+
+
+def from_wire(lease: LeaseOut, job: GivenJob, sure_until: int | None = None) -> Assignment:
     """An assignment from what travels."""
     return Assignment(
         lease.lease_id,
@@ -39,7 +55,7 @@ def from_wire(lease: LeaseOut, job: JobOut, sure_until: int | None = None) -> As
         lease.attempt,
         round(lease.ttl * 1000),
         job.type,
-        read_run(job.run),
+        read_run(bytes(job.run)),
         bytes(job.payload),
         job.name,
         None if job.timeout is None else round(job.timeout * 1000),
@@ -51,8 +67,10 @@ def from_wire(lease: LeaseOut, job: JobOut, sure_until: int | None = None) -> As
     )
 
 
-def read_run(given: dict[str, object]) -> Run:
+@lru_cache(maxsize=1_024)
+def read_run(encoded: bytes) -> Run:
     """What to run, from the object that describes it; nothing said means a Python handler."""
+    given: dict[str, object] = msgspec.json.decode(encoded)
     if not given:
         return PythonRun()
     named = {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in given.items()}

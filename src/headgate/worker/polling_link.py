@@ -12,8 +12,16 @@ from headgate.core.errors import Conflict, InvalidInput, NotFound, StaleLease, W
 from headgate.ports import Clock
 from headgate.wire import http as w
 from headgate.wire.stream import Word
-from headgate.worker.assignment import Assignment, from_wire
+from headgate.worker.assignment import Assignment, GivenJob, from_wire
 from headgate.worker.link import LinkDown, Turn
+
+
+class _Claimed(w.Out, frozen=True):
+    """`ClaimOut`, as a worker reads it."""
+
+    lease: w.LeaseOut | None = None
+    job: GivenJob | None = None
+    denied: w.Denied | None = None
 
 
 class PollingLink:
@@ -92,7 +100,7 @@ class PollingLink:
 
     def _claim(self, within: float) -> Assignment | None:
         asked_at = self._clock.now()
-        claimed = self._post("/v2/leases", w.ClaimIn(self._worker_id, wait_s=within), w.ClaimOut, wait=within)
+        claimed = self._post("/v2/leases", w.ClaimIn(self._worker_id, wait_s=within), _Claimed, wait=within)
         if claimed.lease is None or claimed.job is None:
             if claimed.denied is not None and claimed.denied.code == "worker_unfit":
                 self._over.wait(min(within, 0.2))

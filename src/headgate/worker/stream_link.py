@@ -1,8 +1,12 @@
-"""A worker's link over the stream of a server: leases are pushed, words and heartbeats travel in batches."""
+"""A worker's link over the stream of a server: leases are pushed, words and heartbeats travel in batches.
+
+Whoever waits here for something, and finds nobody reading, reads the stream for all who wait: a lease goes from the
+network to the thread that begins its work without a thread in between. A keeper makes the connection anew when it
+breaks, and has a look at it while nobody waits.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,25 +14,38 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from headgate.client.errors import ConnectionFailed
 from headgate.client.http import Http, segment
 from headgate.core.errors import HeadgateError
 from headgate.ports import Clock
 from headgate.wire import stream as m
-from headgate.wire.http import BeatOut, ErrorOut, WorkerIn, WorkerOut
-from headgate.worker.assignment import Assignment, from_wire
+from headgate.wire.http import BeatOut, ErrorOut, LeaseOut, WorkerIn, WorkerOut
+from headgate.worker.assignment import Assignment, GivenJob, from_wire
 from headgate.worker.link import LinkDown, Turn
+from headgate.worker.web_socket import Ended, WebSocket, connect
 
 _log = logging.getLogger(__name__)
-_decode = msgspec.json.Decoder(m.ServerMessage).decode
 _encode = msgspec.json.Encoder().encode
 ANSWER = 15.0
 """Seconds to wait for the answer to a message."""
+LOOK = 5.0
+"""Seconds after which the keeper has a look at the stream: the server wants its pings answered within twenty."""
 LARGEST = 1 << 20
 """Bytes of words in one message, about."""
+
+
+class _Given(m.Message, frozen=True, tag="granted"):
+    """`Granted`, as a worker reads it."""
+
+    leases: list[LeaseOut]
+    jobs: list[GivenJob]
+    heard: int = 0
+    now: float | None = None
+
+
+_decode = msgspec.json.Decoder(_Given | m.WordsDone | m.BeatsDone | m.Stop).decode
 
 
 class NoStream(HeadgateError):
@@ -36,7 +53,7 @@ class NoStream(HeadgateError):
 
 
 class StreamLink:
-    """One connection with a thread that reads it, made anew when it breaks."""
+    """One connection, made anew when it breaks."""
 
     def __init__(self, http: Http, worker_id: str, clock: Clock, uniform: Callable[[], float]) -> None:
         self._http = http
@@ -46,6 +63,10 @@ class StreamLink:
         self._spec: WorkerIn | None = None
         self._refs = count(1)
         self._changed = threading.Condition()
+        self._waiting = 0
+        """How many threads wait for something to change."""
+        self._reading = False
+        """Whether one of them reads the stream."""
         self._answers: dict[int, Any] = {}
         self._sent: dict[int, int] = {}
         """When messages of this connection were sent, as long as the server may refer to them; 0 is the connection."""
@@ -53,12 +74,12 @@ class StreamLink:
         self._gone: list[str] = []
         self._let_go: list[tuple[str, int]] = []
         self._leave = ""
-        self._stack = contextlib.ExitStack()
-        """Holds the open connection."""
-        self._socket: ClientConnection | None = None
+        self._socket: WebSocket | None = None
+        self._broken = threading.Event()
+        """For the keeper: the connection has to be made anew, or nothing has to be kept any more."""
         self._closed = threading.Event()
         self._draining = False
-        self._reader: threading.Thread | None = None
+        self._keeper: threading.Thread | None = None
         self._left = False
 
     # -- the link -------------------------------------------------------------------------------------------------
@@ -67,10 +88,10 @@ class StreamLink:
         """Join; without a stream nothing is granted. `NoStream` if there can be none."""
         self._spec = msgspec.structs.replace(spec, pull=True)
         self._join()
-        if self._reader is None:
+        if self._keeper is None:
             self._attach()
-            self._reader = threading.Thread(target=self._read_loop, name="headgate-stream", daemon=True)
-            self._reader.start()
+            self._keeper = threading.Thread(target=self._keep, name="headgate-stream", daemon=True)
+            self._keeper.start()
 
     def turn(
         self,
@@ -90,7 +111,7 @@ class StreamLink:
                     refused.append((place, ErrorOut(problem.code, problem.detail)))
         with self._changed:
             if within > 0:
-                self._changed.wait_for(lambda: self._news or self._closed.is_set() or self._draining, within)
+                self._await(lambda: self._news or self._closed.is_set() or self._draining, within)
             grants, self._grants = self._grants, []
             gone, self._gone = self._gone, []
             let_go, self._let_go = self._let_go, []
@@ -115,12 +136,15 @@ class StreamLink:
     def close(self) -> None:
         """Hang up."""
         self._closed.set()
-        self._wake()
-        socket = self._socket
-        if socket is not None:
-            socket.close()
-        if self._reader is not None:
-            self._reader.join()
+        self._broken.set()
+        with self._changed:
+            if self._socket is not None:
+                self._socket.hang_up()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._reading)
+            self._lose("the link is closed")
+        if self._keeper is not None:
+            self._keeper.join()
 
     # -- the connection -------------------------------------------------------------------------------------------
 
@@ -130,18 +154,16 @@ class StreamLink:
         except ConnectionFailed as error:
             raise LinkDown(str(error)) from error
 
-    def _open(self) -> ClientConnection:
+    def _open(self) -> WebSocket:
         url = "ws" + self._http.url.removeprefix("http") + f"/v2/workers/{segment(self._worker_id)}/stream"
         headers = {"authorization": f"Bearer {self._http.token}"} if self._http.token else {}
         try:
-            return self._stack.enter_context(
-                connect(url, additional_headers=headers, compression=None, max_size=None, open_timeout=10, proxy=None)
-            )
+            return connect(url, headers, within=10.0)
         except InvalidStatus as error:
             raise NoStream(f"the server answered {error.response.status_code} to the stream") from error
         except InvalidHandshake as error:
             raise NoStream(f"no stream: {error}") from error
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             raise LinkDown(f"no stream: {error}") from error
 
     def _attach(self) -> None:
@@ -150,53 +172,95 @@ class StreamLink:
         with self._changed:
             self._socket = socket
             self._sent = {0: began}
+            self._broken.clear()
+            self._changed.notify_all()
+            if self._closed.is_set():
+                self._lose("the link is closed")
 
-    def _read_loop(self) -> None:
-        pause = 0.05
+    def _keep(self) -> None:
+        pause = 0.0
         while not self._closed.is_set():
-            socket = self._socket
-            if socket is not None:
-                self._read(socket)
-                pause = 0.05
-            if self._closed.is_set() or self._left:
+            if not self._broken.wait(LOOK):
+                pause = 0.0
+                self._look()
+                continue
+            if self._left or self._closed.wait(pause * (0.5 + self._uniform())):
                 return
+            pause = min(5.0, pause * 2 or 0.05)  # also for a server that takes us and hangs up at once
             try:
                 self._join()
                 self._attach()
             except HeadgateError as error:
                 _log.warning("the stream is down: %s", error)
-                self._closed.wait(pause * (0.5 + self._uniform()))
-                pause = min(5.0, pause * 2)
 
-    def _read(self, socket: ClientConnection) -> None:
-        try:
-            while True:
-                self._hear(_decode(socket.recv()))
-        except (ConnectionClosed, msgspec.MsgspecError) as error:
-            _log.info("the stream has ended: %s", error)
-        self._stack.close()
+    def _look(self) -> None:
+        """Pings are to be answered, and a broken connection is to be noticed, also while nobody waits."""
         with self._changed:
-            self._socket = None
-            self._answers = dict.fromkeys(self._answers, LinkDown("the stream has ended"))
+            if not self._reading and self._socket is not None:
+                self._read(self._socket, 0.0)
+
+    # -- with the condition held ----------------------------------------------------------------------------------
+
+    def _await(self, done: Callable[[], object], within: float) -> bool:
+        """Wait until it is done, or the time is up; read the stream for everybody if nobody does."""
+        until = self._clock.now() + round(within * 1000)
+        self._waiting += 1
+        try:
+            while not done():
+                left = (until - self._clock.now()) / 1000
+                if left <= 0:
+                    return False
+                if self._reading or self._socket is None:
+                    self._changed.wait(left)
+                else:
+                    self._read(self._socket, left)
+        finally:
+            self._waiting -= 1
+            if self._waiting and not self._reading:
+                self._changed.notify()  # somebody else has to read now
+        return True
+
+    def _read(self, socket: WebSocket, within: float) -> None:
+        """Take what comes, for everybody."""
+        self._reading = True
+        self._changed.release()
+        try:
+            messages, problem = _received(socket, within)
+        finally:
+            self._changed.acquire()
+            self._reading = False
+        for message in messages:
+            self._hear(message)
+        if problem is not None:
+            self._lose(problem)
+        if self._waiting > 1 or self._closed.is_set():
             self._changed.notify_all()
+
+    def _lose(self, reason: str) -> None:
+        """The connection is over: whoever waits for an answer is told, and the keeper makes a new one."""
+        if self._socket is not None:
+            _log.info("the stream has ended: %s", reason)
+            self._socket.close()
+            self._socket = None
+        self._answers = dict.fromkeys(self._answers, LinkDown("the stream has ended"))
+        self._broken.set()
+        self._changed.notify_all()
 
     def _hear(self, message: Any) -> None:
-        with self._changed:
-            match message:
-                case m.Granted():
-                    self._grants += self._granted(message)
-                case m.Stop() if message.let_go_by is None:
-                    self._gone.append(message.lease_id)
-                case m.Stop():
-                    self._let_go.append((message.lease_id, _LEFT))
-                case m.Leave():
-                    self._leave = message.reason or "it was evicted"
-                case _ if message.ref in self._answers:
-                    self._answers[message.ref] = message
-                    self._forget_before(message.ref)
-            self._changed.notify_all()
+        match message:
+            case _Given():
+                self._grants += self._granted(message)
+            case m.Stop() if message.let_go_by is None:
+                self._gone.append(message.lease_id)
+            case m.Stop():
+                self._let_go.append((message.lease_id, _LEFT))
+            case m.Leave():
+                self._leave = message.reason or "it was evicted"
+            case _ if message.ref in self._answers:
+                self._answers[message.ref] = message
+                self._forget_before(message.ref)
 
-    def _granted(self, message: m.Granted) -> Iterator[Assignment]:
+    def _granted(self, message: _Given) -> Iterator[Assignment]:
         """Leases that were pushed. They are sure for as long as they are from the last message that was heard."""
         heard_at = self._sent.get(message.heard)
         self._forget_before(message.heard)
@@ -211,6 +275,8 @@ class StreamLink:
         for old in [sent for sent in self._sent if sent < ref]:
             del self._sent[old]
 
+    # -- questions ------------------------------------------------------------------------------------------------
+
     def _ask(self, message: m.Words | m.Beats | m.Drain) -> Any:
         with self._changed:
             socket = self._socket
@@ -219,16 +285,17 @@ class StreamLink:
             self._answers[message.ref] = None
             self._sent[message.ref] = self._clock.now()
         try:
-            socket.send(_encode(message).decode())
+            socket.send(_encode(message), ANSWER)
+        except Ended as error:
+            socket.hang_up()
             with self._changed:
-                self._changed.wait_for(lambda: self._answers[message.ref] is not None, ANSWER)
-        except ConnectionClosed as error:
-            raise LinkDown("the stream has ended") from error
-        finally:
-            with self._changed:
-                answer = self._answers.pop(message.ref)
+                del self._answers[message.ref]
+            raise LinkDown(f"the stream has ended: {error}") from error
+        with self._changed:
+            self._await(lambda: self._answers[message.ref] is not None, ANSWER)
+            answer = self._answers.pop(message.ref)
         if answer is None:
-            socket.close()
+            socket.hang_up()
             raise LinkDown("the server does not answer")
         if isinstance(answer, LinkDown):
             raise answer
@@ -241,6 +308,14 @@ class StreamLink:
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+
+def _received(socket: WebSocket, within: float) -> tuple[list[Any], str | None]:
+    """Messages from the server, and why there will be no more, if that is so."""
+    try:
+        return [_decode(message) for message in socket.receive(within)], None
+    except (Ended, msgspec.MsgspecError) as error:
+        return [], str(error)
 
 
 _LEFT = 5_000
