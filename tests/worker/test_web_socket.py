@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.frames import Frame
+from websockets.server import ServerProtocol
 from websockets.sync.server import Server, ServerConnection, serve
 
 from headgate.worker.web_socket import Ended, WebSocket, connect
@@ -87,6 +89,31 @@ def test_a_ping_is_answered_by_whoever_receives() -> None:
 
     with talking(ping) as socket:
         assert hear(socket) == [b"answered"]
+
+
+def test_a_ping_that_comes_with_the_handshake_is_answered_at_once() -> None:
+    answered: list[bytes] = []
+
+    def shake_and_ping(listener: sockets.socket) -> None:
+        connection, _ = listener.accept()
+        protocol = ServerProtocol()
+        with connection:
+            connection.settimeout(WITHIN)
+            while not (events := protocol.events_received()):
+                protocol.receive_data(connection.recv(65_536))
+            protocol.send_response(protocol.accept(events[0]))  # type: ignore[arg-type]  # the first is the request
+            protocol.send_ping(b"there?")
+            connection.sendall(b"".join(protocol.data_to_send()))
+            while not (events := protocol.events_received()):
+                protocol.receive_data(connection.recv(65_536))
+            answered.extend(event.data for event in events if isinstance(event, Frame))
+
+    with sockets.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=shake_and_ping, args=(listener,))
+        server.start()
+        with closing(connect(f"ws://127.0.0.1:{listener.getsockname()[1]}/", {}, WITHIN)):
+            server.join(WITHIN)
+    assert answered == [b"there?"]
 
 
 def test_both_sides_may_send_more_than_the_network_holds_at_once() -> None:

@@ -40,6 +40,7 @@ class WebSocket:
         self._over = False
         connection.setblocking(False)
         self._hear_events()
+        self._reply()  # a ping may have come with the handshake
 
     def send(self, text: bytes, within: float) -> None:
         """Send a message; `Ended` if that cannot be done in time."""
@@ -95,7 +96,11 @@ class WebSocket:
 
     def _read(self) -> None:
         self._take_in()
-        if self._protocol.writes:  # a ping is answered, and so is a goodbye
+        self._reply()
+
+    def _reply(self) -> None:
+        """A ping is answered, and so is a goodbye."""
+        if self._protocol.writes:
             with contextlib.suppress(OSError):
                 self._write(1.0)
 
