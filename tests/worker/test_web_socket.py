@@ -106,7 +106,7 @@ def test_a_ping_that_comes_with_the_handshake_is_answered_at_once() -> None:
             connection.sendall(b"".join(protocol.data_to_send()))
             while not (events := protocol.events_received()):
                 protocol.receive_data(connection.recv(65_536))
-            answered.extend(event.data for event in events if isinstance(event, Frame))
+            answered.extend(bytes(event.data) for event in events if isinstance(event, Frame))
 
     with sockets.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=shake_and_ping, args=(listener,))
