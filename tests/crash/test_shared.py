@@ -15,6 +15,7 @@ from headgate.engine.errors import EngineSilent, EngineUnreachable, SettingsIgno
 from headgate.engine.member import PATIENCE, PATIENCE_WITH_SERVERS, Member
 from headgate.engine.questions import CountJobs, GetJob
 from headgate.stores.sqlite import SqliteStore
+from headgate.system import stopwatch
 from headgate.testing import ManualClock
 from tests.crash.at_rest import Told, check_at_rest
 from tests.crash.child import SETTINGS, submission
@@ -196,7 +197,7 @@ def test_who_opens_the_file_of_a_server_is_sent_to_its_address_at_once(path: Pat
     server.open()
     clock = ManualClock()
     began = clock.now()
-    member = Member(path, lambda: start_engine(SqliteStore(path)), clock, lambda _: clock.advance(100))
+    member = Member(path, lambda: start_engine(SqliteStore(path)), clock, lambda _: clock.advance(100), stopwatch)
     with pytest.raises(EngineUnreachable, match=r"owned by process .*, a server: give its address, http://"):
         member.start()
     assert clock.now() - began <= PATIENCE_WITH_SERVERS < PATIENCE
@@ -218,7 +219,7 @@ def test_a_member_looks_for_an_owner_that_does_not_answer_only_so_long(path: Pat
         owner_without_socket = SqliteStore(path)
         owner_without_socket.open()
 
-    member = Member(path, refuse, Clock(), lambda _: None)  # type: ignore[arg-type]
+    member = Member(path, refuse, Clock(), lambda _: None, stopwatch)  # type: ignore[arg-type]
     with pytest.raises(EngineUnreachable, match=r"owned by process .* but nobody answers at headgate\.db\.sock"):
         member.start()
     owner.close()

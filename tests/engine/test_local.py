@@ -20,7 +20,7 @@ from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.ports import JobQuery, StoreOwned
 from headgate.stores.memory import MemoryDisk, MemoryStore
-from headgate.system import SystemClock
+from headgate.system import SystemClock, stopwatch
 from headgate.testing import job, worker
 from tests.engine.conftest import MakeWriter
 
@@ -31,7 +31,7 @@ def submit(*ids: str, **fields: Any) -> c.Submit:
 
 def test_a_client_sees_the_same_engine(make_writer: MakeWriter, tmp_path: Path) -> None:
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
-        server = LocalServer(engine, tmp_path / "db.sock")
+        server = LocalServer(engine, tmp_path / "db.sock", stopwatch)
         server.start()
         client = LocalClient(tmp_path / "db.sock")
         client.do(c.RegisterWorker(worker("w", memory="8GB", labels={"zone": "a"})))
@@ -53,7 +53,7 @@ def test_a_client_sees_the_same_engine(make_writer: MakeWriter, tmp_path: Path) 
 
 def test_errors_cross_the_socket_with_their_type_and_details(make_writer: MakeWriter, tmp_path: Path) -> None:
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
-        server = LocalServer(engine, tmp_path / "db.sock")
+        server = LocalServer(engine, tmp_path / "db.sock", stopwatch)
         server.start()
         client = LocalClient(tmp_path / "db.sock")
         with pytest.raises(UnknownDependency, match="dependencies: there is no job 'nobody'") as unknown:
@@ -73,7 +73,7 @@ def test_the_socket_is_for_its_owner_alone_and_its_path_may_be_long(make_writer:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
-        server = LocalServer(engine, deep / "db.sock")
+        server = LocalServer(engine, deep / "db.sock", stopwatch)
         server.start()
         assert (deep / "db.sock").stat().st_mode & 0o777 == 0o600
         client = LocalClient(deep / "db.sock")
@@ -85,7 +85,7 @@ def test_the_socket_is_for_its_owner_alone_and_its_path_may_be_long(make_writer:
 
 def test_nonsense_on_the_socket_gets_an_error_and_harms_nobody(make_writer: MakeWriter, tmp_path: Path) -> None:
     with SharedEngine(make_writer(opened=False), SystemClock()) as engine:
-        server = LocalServer(engine, tmp_path / "db.sock")
+        server = LocalServer(engine, tmp_path / "db.sock", stopwatch)
         server.start()
         client = LocalClient(tmp_path / "db.sock")
         channel = client._channel()
@@ -150,8 +150,8 @@ def test_the_first_member_owns_and_the_next_takes_over_when_it_leaves(make_write
     shared = SharedDisk(make_writer)
     path = tmp_path / "headgate.db"
     rest = threading.Event()
-    first = Member(path, shared.open_owner, SystemClock(), rest.wait).start()
-    second = Member(path, shared.open_owner, SystemClock(), rest.wait).start()
+    first = Member(path, shared.open_owner, SystemClock(), rest.wait, stopwatch).start()
+    second = Member(path, shared.open_owner, SystemClock(), rest.wait, stopwatch).start()
     assert (first.owner, second.owner) == (True, False)
     second.do(submit("a"))
     assert first.ask(CountJobs()) == {"queued": {"normal": 1}}
@@ -168,8 +168,8 @@ def test_a_submission_whose_answer_was_lost_is_not_made_twice(make_writer: MakeW
     shared = SharedDisk(make_writer)
     path = tmp_path / "headgate.db"
     rest = threading.Event()
-    first = Member(path, shared.open_owner, SystemClock(), rest.wait).start()
-    second = Member(path, shared.open_owner, SystemClock(), rest.wait).start()
+    first = Member(path, shared.open_owner, SystemClock(), rest.wait, stopwatch).start()
+    second = Member(path, shared.open_owner, SystemClock(), rest.wait, stopwatch).start()
     first.do(submit("a"))
     face = second._join(second._face)
     assert second._again(face, submit("a")) == c.Submitted(("a",), (True,))

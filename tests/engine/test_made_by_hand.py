@@ -22,7 +22,7 @@ from headgate.engine.questions import CountJobs, GetRecords
 from headgate.engine.shared import SharedEngine
 from headgate.engine.writer import Writer
 from headgate.stores.memory import MemoryDisk, MemoryStore
-from headgate.system import SystemClock
+from headgate.system import SystemClock, stopwatch
 from headgate.testing import SeededChance, job, worker
 from tests.engine.conftest import OPEN, MakeWriter
 
@@ -107,7 +107,7 @@ def test_a_repeat_is_only_called_done_if_every_job_of_it_is_there(make_writer: M
         writer.store = MemoryStore(disk)
         return SharedEngine(writer, SystemClock()).start()
 
-    member = Member(tmp_path / "a.db", open_owner, SystemClock(), lambda _: None).start()
+    member = Member(tmp_path / "a.db", open_owner, SystemClock(), lambda _: None, stopwatch).start()
     member.do(c.Submit((c.NewJob("a", job("a")),)))
     face = member._joined()
     with pytest.raises(DuplicateJob):

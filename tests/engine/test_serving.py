@@ -21,7 +21,7 @@ from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.engine.working import WaitLease, Work, Worked
 from headgate.ports import CommitFailed
-from headgate.system import SystemClock
+from headgate.system import SystemClock, stopwatch
 from headgate.testing import job, worker
 from tests.engine.conftest import FaultyStore, MakeWriter, disk_full
 
@@ -34,7 +34,7 @@ class Office:
     def __init__(self, engine: SharedEngine, path: Path) -> None:
         self.engine = engine
         self.path = path
-        self.server = LocalServer(engine, path)
+        self.server = LocalServer(engine, path, stopwatch)
         self.server.start()
         self.client = LocalClient(path)
         self._connections: list[socket.socket] = []

@@ -234,7 +234,7 @@ def test_on_a_slow_disk_the_loop_waits_for_those_who_spoke_lately(make_writer: M
     async def main() -> None:
         clock = ManualClock()
         async with AsyncEngine(writer, clock, stopwatch=lambda: 0.0, thread=True) as engine:
-            engine._company.served({"one", "other"}, clock.now() - 1_000_000)  # patience without end, for a test
+            engine._company.served({"one", "other"}, -1_000_000.0, 0.0)  # patience without end, for a test
             before = store.seals
             first = asyncio.create_task(engine.do_all([submit("a")], "one"))
             await turns(10)

@@ -21,6 +21,7 @@ from headgate.engine.local import Face, LocalClient
 from headgate.engine.serving import LocalServer
 from headgate.engine.shared import SharedEngine
 from headgate.ports import Clock, Ids, StoreUnavailable
+from headgate.system import stopwatch
 from headgate.worker.link import Link
 
 SOCKET = "unix://"
@@ -72,7 +73,7 @@ class EmbeddedHome:
         with self._lock:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="headgate-")
-                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock")
+                self._server = LocalServer(self._face, Path(self._folder.name) / "engine.sock", stopwatch)
                 self._server.start()
             return f"{SOCKET}{self._folder.name}/engine.sock"
 

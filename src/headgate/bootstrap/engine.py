@@ -27,7 +27,7 @@ from headgate.policy.measuring import JobSpan
 from headgate.ports import JobQuery, RecordRow, Store, StoreUnavailable
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
-from headgate.system import SystemChance, SystemClock
+from headgate.system import SystemChance, SystemClock, stopwatch
 
 R = TypeVar("R")
 _PAGE = 10_000
@@ -100,7 +100,7 @@ def open_engine(
     def open_owner() -> SharedEngine:
         return start_engine(SqliteStore(path), settings, policy())
 
-    member = Member(path, open_owner, SystemClock(), threading.Event().wait, patience).start()
+    member = Member(path, open_owner, SystemClock(), threading.Event().wait, stopwatch, patience).start()
     if settings is not None and not member.owner:
         _warn_of_ignored(member, settings, path)
     return member

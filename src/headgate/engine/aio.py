@@ -42,7 +42,7 @@ class AsyncEngine:
         self._thread = thread
         self._queue: list[Pending[Any]] = []
         self._scheduled = False
-        self._company = Company(clock)
+        self._company = Company()
         self._lingering: asyncio.TimerHandle | None = None
         self._callers: set[Hashable] = set()
         """Who spoke in the round whose commit is under way."""
@@ -230,15 +230,22 @@ class AsyncEngine:
         elif self._lingering is not None and not self._company.missing(callers_of(self._queue)):
             self._lingering.cancel()
             self._lingering = None
+            self._company.waited(came=True)
             self._loop.call_soon(self._round)
 
     def _round_in_company(self) -> None:
         """Begin a round, or have it begin in a moment if it pays to wait for others."""
-        patience = self._company.patience() if self.threaded else 0.0
-        if patience and self._sealing is None and self._company.missing(callers_of(self._queue)):
-            self._lingering = self._loop.call_later(patience / 1000, self._round)
+        wait = self.threaded and self._sealing is None
+        patience = self._company.patience(callers_of(self._queue), self._stopwatch()) if wait else 0.0
+        if patience:
+            self._lingering = self._loop.call_later(patience, self._round_alone)
         else:
             self._round()
+
+    def _round_alone(self) -> None:
+        self._lingering = None
+        self._company.waited(came=False)
+        self._round()
 
     def _round(self) -> None:
         """1. carry out the commands, 2. plan, 3. commit, 4. hand out the answers."""
@@ -304,7 +311,7 @@ class AsyncEngine:
             self._notify()
 
     async def _seal_in_thread(self, group: Group) -> None:
-        began, since = self._stopwatch(), self.clock.now()
+        began = self._stopwatch()
         try:
             await asyncio.to_thread(self.writer.store.seal)
         except Exception as error:  # noqa: BLE001 - told to everybody who waits, and to the timer
@@ -312,7 +319,7 @@ class AsyncEngine:
             self._nudge.set()
         else:
             self._measure(began)
-            self._company.served(self._callers, since)
+            self._company.served(self._callers, began, self._stopwatch())
             self.writer.sealed(group)
             self.writer.tell(group)
         self._sealing = None

@@ -49,12 +49,14 @@ class Member:
         open_owner: Callable[[], SharedEngine],
         clock: Clock,
         pause: Callable[[float], object],
+        stopwatch: Callable[[], float],
         patience: int = PATIENCE,
     ) -> None:
         self._socket = path.with_name(path.name + ".sock")
         self._open_owner = open_owner
         self._clock = clock
         self._pause = pause
+        self._stopwatch = stopwatch
         self._patience = patience
         self._lock = threading.Lock()
         self._face: Face | None = None
@@ -205,7 +207,7 @@ class Member:
         except StoreOwned as error:
             self._held_by = error
             return None
-        server = LocalServer(engine, self._socket)
+        server = LocalServer(engine, self._socket, self._stopwatch)
         try:
             server.start()
         except BaseException:

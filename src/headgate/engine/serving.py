@@ -23,6 +23,7 @@ from headgate.core import commands as c
 from headgate.core.lease import Lease
 from headgate.engine import wire
 from headgate.engine.caller import Caller
+from headgate.engine.company import Company
 from headgate.engine.local import reachable
 from headgate.engine.questions import STORED, Question, ended
 from headgate.engine.rounds import Pending, Ticket
@@ -31,17 +32,22 @@ from headgate.engine.vigils import Listening, Said, Vigil
 from headgate.engine.working import WaitLease, Work, external_lease
 
 _READERS = 4
+_SELECTABLE = 1024
 _OUTSIDE = (*STORED, wire.Compact)
 
 
 class LocalServer:
     """Serves an engine on a Unix socket."""
 
-    def __init__(self, engine: SharedEngine, path: Path) -> None:
+    def __init__(self, engine: SharedEngine, path: Path, stopwatch: Callable[[], float]) -> None:
         self._engine = engine
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._bound: os.stat_result | None = None
+        self._stopwatch = stopwatch
+        self._company = Company()
+        self._speaking: set[int] = set()
+        """Workers that have said something since the last round, by their connections."""
         self._epoll = select.epoll()
         self._callers: dict[int, Caller] = {}
         self._tickets: list[tuple[Caller, Pending[Any]]] = []
@@ -100,7 +106,15 @@ class LocalServer:
 
     def _turn(self) -> None:
         """Everything that has come since the last turn, in one round."""
-        for number, what in self._epoll.poll(self._patience()):
+        self._take_in(self._patience())
+        if self._speaking:
+            self._gather()
+        if self._vigils or self._tickets:
+            self._round()
+        self._give_up()
+
+    def _take_in(self, patience: float | None) -> None:
+        for number, what in self._epoll.poll(patience):
             caller = self._callers.get(number)
             if caller is None:
                 self._accept()
@@ -109,14 +123,26 @@ class LocalServer:
                 caller.send_rest()
             if what & ~select.EPOLLOUT:
                 self._hear(caller)
-        if self._vigils or self._tickets:
-            self._round()
-        self._give_up()
+
+    def _gather(self) -> None:
+        """Wait a moment for workers that are about to speak: they share the commit."""
+        now = self._stopwatch()
+        until = now + self._company.patience(self._speaking, now)
+        if until <= now or self._epoll.fileno() >= _SELECTABLE:
+            return
+        while (left := until - self._stopwatch()) > 0 and self._company.missing(self._speaking):
+            select.select((self._epoll,), (), (), left)  # the only one that waits for less than a millisecond
+            self._take_in(0)
+        self._company.waited(came=not self._company.missing(self._speaking))
 
     def _round(self) -> None:
         tickets, self._tickets = self._tickets, []
         vigils, self._vigils = self._vigils, []
+        speaking, self._speaking = self._speaking, set()
+        began = self._stopwatch()
         self._engine.serve([ticket for _, ticket in tickets], vigils)
+        if speaking:
+            self._company.served(speaking, began, self._stopwatch())
         for caller, ticket in tickets:
             if isinstance(ticket, Ticket):
                 caller.answer(_encoded(ticket, ticket.reply))
@@ -160,6 +186,8 @@ class LocalServer:
             caller.workers.add(request.worker_id)
             said = Said(request)
             self._tickets.append((caller, said))
+            if request.words:
+                self._speaking.add(caller.number)
             self._keep(caller, Listening(said), request.within or None)
         elif isinstance(request, c.Command):
             self._tickets.append((caller, Ticket(request)))
