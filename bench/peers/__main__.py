@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 
 from bench.peers.catalogue import ENTRIES, KILL, SPEED, UnknownPeer, chosen
@@ -71,7 +72,9 @@ def show(asked: argparse.Namespace, log: Log, verdict: Verdict) -> None:
         if table.rows:
             table.show()
     print(f"{asked.jobs:,} jobs, {asked.samples} samples, median of {asked.rounds}")
-    print(f"load average {min(log.loads):.1f} to {max(log.loads):.1f}; fdatasync p50 {verdict.sync_ms:.3f} ms")
+    idle = f"{statistics.median(log.idle_syncs_ms):.3f} ms after pauses like those between pick-ups"
+    print(f"load average {min(log.loads):.1f} to {max(log.loads):.1f}")
+    print(f"fdatasync p50 {verdict.sync_ms:.3f} ms, {idle}")
     print(f"Redis with appendfsync {asked.appendfsync}; Postgres, SQLite and Headgate with their durable defaults")
     for name, reason in log.skipped.items():
         print(f"SKIPPED {name}: {reason}", file=sys.stderr)
@@ -90,6 +93,7 @@ def as_json(asked: argparse.Namespace, log: Log, verdict: Verdict) -> dict[str, 
         "appendfsync": asked.appendfsync,
         "load_average": log.loads,
         "fdatasync_p50_ms": log.syncs_ms,
+        "fdatasync_p50_idle_ms": log.idle_syncs_ms,
         "figures": log.figures,
         "goals": checks,
         "skipped": log.skipped,

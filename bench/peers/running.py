@@ -53,11 +53,14 @@ class Log:
     """Why an entry, or a measure of it, has no figures."""
     loads: list[float] = field(default_factory=list)
     syncs_ms: list[float] = field(default_factory=list)
+    idle_syncs_ms: list[float] = field(default_factory=list)
+    """The same after pauses like those between two pick-ups."""
 
     def look_around(self) -> None:
         """How busy the machine is and how quick the disk, now."""
         self.loads.append(os.getloadavg()[0])
         self.syncs_ms.append(disk.fdatasync_ms(100))
+        self.idle_syncs_ms.append(disk.fdatasync_ms(15, pause=0.03))
 
     def add(self, entry: Entry, found: dict[str, float]) -> None:
         """Figures of one measure."""
