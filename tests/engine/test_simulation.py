@@ -24,6 +24,7 @@ from headgate.core.state import State
 from headgate.core.states import TERMINAL
 from headgate.engine import recovery, replay, rows
 from headgate.engine.failpoints import FAILPOINTS
+from headgate.engine.forgotten import Forgotten
 from headgate.engine.index import HistoryIndex
 from headgate.engine.writer import Group, Writer
 from headgate.ports import CommitFailed, Gone, OldEnd, StatusRow
@@ -164,7 +165,7 @@ def count_a_restored_lease_from_its_grant(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_keys_with_their_jobs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Writer, "_look_back", lambda _, command: command)
+    patch.setattr(Forgotten, "recall", lambda _, command, __: command)
 
 
 def forget_attempts_at_a_restart(patch: pytest.MonkeyPatch) -> None:

@@ -320,6 +320,35 @@ def test_jobs_that_memory_has_forgotten_still_count(make_writer: MakeWriter, clo
         caller.submit("other", idempotency_key="k", units=3)
 
 
+def test_a_restart_that_loads_no_job_knows_keys_and_dependencies_all_the_same(
+    make_writer: MakeWriter, clock: ManualClock
+) -> None:
+    settings = Settings(fixed_busy=0, retain_finished=0)
+    before = Caller(make_writer(settings), clock)
+    before.submit("done", idempotency_key="k")
+    before.run(c.Cancel("done"))
+    before.run(c.Tick())
+    after = Caller(make_writer(settings), clock)
+    assert not after.writer.state.jobs
+    reply = after.send(c.Submit((c.NewJob("again", job("done", idempotency_key="k")),)))
+    assert reply == c.Submitted(("done",), (False,))
+    after.submit("child", dependencies=["done"])
+    assert after.writer.state.jobs["child"].state is JobState.FAILED
+
+
+def test_nothing_is_looked_up_in_the_store_before_anything_was_forgotten(
+    writer: Writer, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_: object) -> dict[object, object]:
+        raise AssertionError("the store was asked")
+
+    monkeypatch.setattr(writer.store, "find_keys", never)
+    monkeypatch.setattr(writer.store, "states_of", never)
+    caller.submit("a", idempotency_key="k")
+    with pytest.raises(UnknownDependency):
+        caller.submit("b", dependencies=["nobody"])
+
+
 def test_only_ids_as_old_as_what_was_forgotten_are_looked_up_in_the_store(
     make_writer: MakeWriter, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

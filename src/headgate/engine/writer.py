@@ -13,18 +13,16 @@ from headgate.core import commands as c
 from headgate.core import events as e
 from headgate.core.actions import Action, Wait
 from headgate.core.decide import decide, decide_all
-from headgate.core.errors import DuplicateJob
-from headgate.core.fingerprint import digest
 from headgate.core.lease import epoch_of
 from headgate.core.ordering import Decider, Note, Policy
 from headgate.core.retention import Retention
 from headgate.core.settings import Settings
 from headgate.core.state import State
-from headgate.core.states import JobState
 from headgate.engine.compacting import MOST, Compactor, sweep
 from headgate.engine.errors import EngineStopped
 from headgate.engine.failpoints import Hook
 from headgate.engine.feed import Feed
+from headgate.engine.forgotten import Forgotten
 from headgate.engine.index import HistoryIndex
 from headgate.engine.recovery import recover
 from headgate.engine.rows import Changes
@@ -90,8 +88,7 @@ class Writer:
         self._chance = chance
         self._pause = _pause_of(self.settings.lease_ttl) if pause is None else pause
         self._failpoint = failpoint
-        self._forgotten_to = ""
-        """Ids sort by the time they were made: jobs with ids up to this one may be known to the store alone."""
+        self._forgotten = Forgotten(store)
         self.stopped: Exception | None = EngineStopped("the engine has not been opened")
         self.recoveries = 0
         self.policy_problem: str | None = None
@@ -120,7 +117,7 @@ class Writer:
         mark, self.state, self._changes = built
         self.number = mark.number
         if len(self.state.finished) >= self.settings.retain_finished:  # there may be more than were loaded
-            self._forgotten_to = max(self._forgotten_to, max(self.state.jobs, default=""))
+            self._forgotten.note(self.state.jobs)
         self._group = Group()
         self._sealing: Group | None = None
         self._record_number = 0
@@ -184,7 +181,7 @@ class Writer:
         if not _PLAIN.issuperset(map(type, commands)):
             return None
         try:
-            return [self._look_back(command) if type(command) is c.Submit else command for command in commands]
+            return [self._recalled(command) for command in commands]
         except Exception:  # noqa: BLE001 - it is met again, and told to its caller, when its turn comes
             return None
 
@@ -200,9 +197,11 @@ class Writer:
             return error
 
     def _look_and_take(self, command: c.Command[R], now: int) -> R:
-        if type(command) is c.Submit:
-            command = self._look_back(command)  # type: ignore[assignment]  # the same command, told more
-        return self._take(command, now)
+        return self._take(self._recalled(command), now)
+
+    def _recalled(self, command: c.Command[R]) -> c.Command[R]:
+        """The same command, told more."""
+        return self._forgotten.recall(command, self.state) if type(command) is c.Submit else command  # type: ignore[return-value]
 
     def when_durable(self, done: Done) -> None:
         """Call `done` when everything that an answer given now may rest on is on the disk. Refusals rest on it too."""
@@ -218,7 +217,7 @@ class Writer:
         if type(command) is c.Tick or type(command) is c.Forget:
             for event in outcome.events:
                 if type(event) is e.JobsForgotten:
-                    self._forgotten_to = max(self._forgotten_to, *event.ids)
+                    self._forgotten.note(event.ids)
         if type(command) is c.SampleLoad:
             self._keep_load(outcome.events)
         self._took(outcome.events, now)
@@ -245,35 +244,6 @@ class Writer:
         """If the engine itself was away, the holders could not renew: give them time before anything expires."""
         if now - self._last_now > self._pause:
             self._take(c.Resume(), now)
-
-    def _look_back(self, command: c.Submit) -> c.Submit:
-        """Tell the core of jobs it has forgotten and the store has not: dependencies and idempotency keys."""
-        finished: dict[str, JobState] = {}
-        keys: dict[str, tuple[str, bytes]] = {}
-        self._refuse_forgotten(command)
-        unknown = {d for job in command.jobs for d in job.spec.dependencies if d not in self.state.jobs}
-        if unknown:
-            unknown -= {job.id for job in command.jobs}
-            finished = self.store.states_of(unknown) if unknown else {}
-        wanted = {
-            place
-            for job in command.jobs
-            if (key := job.spec.idempotency_key) is not None
-            and (place := (job.spec.kind.tenant, key)) not in self.state.keys
-        }
-        for (tenant, key), row in self.store.find_keys(wanted).items() if wanted else ():
-            keys[c.key_name(tenant, key)] = (row.id, digest(row.spec))
-        return c.Submit(command.jobs, finished, keys) if finished or keys else command
-
-    def _refuse_forgotten(self, command: c.Submit) -> None:
-        """A repeat of a job that the core has forgotten must not reach the store: it would refuse the whole group."""
-        jobs, last = self.state.jobs, self._forgotten_to
-        old = [job for job in command.jobs if job.id <= last and job.id not in jobs]
-        unkeyed = [job.id for job in old if job.spec.idempotency_key is None]
-        known = self.store.states_of(unkeyed) if unkeyed else {}
-        if known:
-            again = min(known)
-            raise DuplicateJob(f"there is a job {again!r} already", job_id=again)
 
     def tick(self, now: int) -> None:
         """Let time pass: timers, ageing, capacity; then see whether anything can start."""
@@ -457,7 +427,7 @@ class Writer:
         cause = error if isinstance(error, CommitFailed) else CommitFailed(f"the commit failed: {error}")
         self.stopped = cause
         if group.batch is not None and group.batch.jobs:  # one of them may be why: look each up when it comes again
-            self._forgotten_to = max(self._forgotten_to, *(row.id for row in group.batch.jobs))
+            self._forgotten.note(row.id for row in group.batch.jobs)
         for done in [*group.waiting, *self._group.waiting]:
             done(cause)
 
