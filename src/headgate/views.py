@@ -206,6 +206,7 @@ def worker_out(worker: Worker) -> w.WorkerOut:
         worker.last_seen / 1000,
         spec.pull,
         spec.handlers,
+        worker.held,
     )
 
 

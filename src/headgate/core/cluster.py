@@ -90,6 +90,7 @@ class Worker:
         "claims",
         "completed",
         "free",
+        "held",
         "id",
         "labels",
         "last_seen",
@@ -105,6 +106,8 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, status: WorkerStatus, at: int) -> None:
         self.status: WorkerStatus = status
+        self.held = False
+        """Whether it gets no work, however often it comes back, until somebody undrains it."""
         self.registered_at = at
         self.last_seen = at
         self.last_used = 0

@@ -178,6 +178,8 @@ class DrainWorker(Command[None], frozen=True, tag=True):
 
     worker_id: str
     reason: str = ""
+    hold: bool = False
+    """Whether it stays so when the worker registers anew, until somebody undrains it."""
 
 
 class UndrainWorker(Command[None], frozen=True, tag=True):

@@ -175,6 +175,7 @@ class WorkerChanged(Event, frozen=True, tag="worker-changed"):
     id: str
     status: WorkerStatus
     reason: str = ""
+    hold: bool = False
 
 
 class WorkerSeen(Event, frozen=True, tag="worker-seen"):

@@ -147,7 +147,8 @@ def _documents(state: State, rows: Iterable[DocumentRow], now: int) -> None:
         if row.kind == "worker":
             document = _worker(body)
             apply(state, WorkerRegistered(now, document.spec, document.status))
-            state.workers[document.spec.id].registered_at = document.registered_at
+            worker = state.workers[document.spec.id]
+            worker.registered_at, worker.held = document.registered_at, document.held
         elif row.kind == "tenant":
             apply(state, TenantSet(now, _tenant(body)))
         elif row.kind == "model":

@@ -58,6 +58,7 @@ class WorkerDocument(msgspec.Struct, frozen=True, array_like=True):
     spec: WorkerSpec
     status: WorkerStatus
     registered_at: int
+    held: bool = False
 
 
 class LowWater:
@@ -320,4 +321,4 @@ def _document(state: State, kind: str, id_: str) -> bytes | None:
 
 
 def _worker_document(worker: Worker) -> WorkerDocument:
-    return WorkerDocument(worker.spec, worker.status, worker.registered_at)
+    return WorkerDocument(worker.spec, worker.status, worker.registered_at, worker.held)

@@ -19,6 +19,7 @@ from headgate.server.service import Service
 from headgate.wire import http as w
 
 routes = Routes()
+_LONGEST_REASON = 1_000
 H = TypeVar("H")
 
 
@@ -98,13 +99,13 @@ async def remove_worker(service: Service, call: Call) -> Reply:
     return Reply(b"", 204)
 
 
-def _change(verb: str, scope: Literal["work", "admin"]) -> Callable[[H], H]:
+def _change(verb: str, scope: Literal["work", "admin"], body: type[w.ReasonIn] = w.ReasonIn) -> Callable[[H], H]:
     """Enter the call of a change that somebody asks for, with the reason."""
     return routes.add(
         "POST",
         f"/v2/workers/{{id}}/{verb}",
         scope,
-        body=w.DrainIn,
+        body=body,
         optional_body=True,
         replies={200: w.WorkerOut},
         urgency=Urgency.CLAIM,
@@ -113,10 +114,11 @@ def _change(verb: str, scope: Literal["work", "admin"]) -> Callable[[H], H]:
     )
 
 
-@_change("drain", "work")
+@_change("drain", "work", w.DrainIn)
 async def drain_worker(service: Service, call: Call) -> Reply:
-    """Give a worker no further work; it finishes what it has."""
-    await service.engine.do(c.DrainWorker(call["id"], _reason(call)))
+    """Give a worker no further work; it finishes what it has. With `hold` that outlasts its registering anew."""
+    asked = strict.read_as(call.body, w.DrainIn) if call.body else w.DrainIn()
+    await service.engine.do(c.DrainWorker(call["id"], asked.reason[:_LONGEST_REASON], asked.hold))
     return Reply(views.worker_out(service.state.worker(call["id"])))
 
 
@@ -139,4 +141,4 @@ async def evict_worker(service: Service, call: Call) -> Reply:
 
 
 def _reason(call: Call) -> str:
-    return strict.read_as(call.body, w.DrainIn).reason[:1_000] if call.body else ""
+    return strict.read_as(call.body, w.ReasonIn).reason[:_LONGEST_REASON] if call.body else ""

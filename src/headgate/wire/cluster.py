@@ -44,6 +44,7 @@ class WorkerOut(Out, frozen=True):
     last_seen: float = 0.0
     pull: bool = True
     handlers: bool = True
+    held: bool = False
 
 
 class WorkersOut(Out, frozen=True):
@@ -52,10 +53,16 @@ class WorkersOut(Out, frozen=True):
     workers: list[WorkerOut]
 
 
-class DrainIn(Body, frozen=True):
-    """Why a worker gets no further work, gets work again, or has to leave."""
+class ReasonIn(Body, frozen=True):
+    """Why a worker gets work again, or has to leave."""
 
     reason: str = ""
+
+
+class DrainIn(ReasonIn, frozen=True):
+    """Why a worker gets no further work, and whether it stays so when it registers anew, until it is undrained."""
+
+    hold: bool = False
 
 
 class GpuIn(Body, frozen=True):

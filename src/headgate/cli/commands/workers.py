@@ -23,7 +23,7 @@ headgate workers --remove gpu-1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     change = parser.add_mutually_exclusive_group()
-    change.add_argument("--drain", metavar="WORKER", action="append", help="give it no further work")
+    change.add_argument("--drain", metavar="WORKER", action="append", help="give it no further work until --undrain")
     change.add_argument("--undrain", metavar="WORKER", action="append", help="give one that drains work again")
     change.add_argument("--evict", metavar="WORKER", action="append", help="have it stop its jobs and leave")
     change.add_argument(
@@ -38,7 +38,8 @@ def _workers(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
     for verb in ("drain", "undrain", "evict"):
         if names := getattr(arguments, verb):
-            return for_each(arguments, names, lambda path: api.post(f"/v2/workers/{path}/{verb}"))  # noqa: B023 - at once
+            body = {"hold": True} if verb == "drain" else None
+            return for_each(arguments, names, lambda path: api.post(f"/v2/workers/{path}/{verb}", body))  # noqa: B023 - at once
     if arguments.remove:
         query = {"force": "true"} if arguments.force else None
         return for_each(

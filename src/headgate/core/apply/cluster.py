@@ -33,6 +33,7 @@ def worker_registered(state: State, event: e.WorkerRegistered) -> None:
 def worker_changed(state: State, event: e.WorkerChanged) -> None:
     worker = state.workers[event.id]
     worker.status = event.status
+    worker.held = event.status == "draining" and (event.hold or worker.held)
     state.reopen(worker)
     state.room += 1
 

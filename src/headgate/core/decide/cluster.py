@@ -20,13 +20,13 @@ OWN_KINDS = ("worker", "tenant", "model")
 
 
 def register_worker(turn: Turn, command: c.RegisterWorker) -> None:
-    """A worker that registers anew keeps its leases, so it must still be able to hold them."""
+    """A worker that registers anew keeps its leases, so it must still be able to hold them; a held one gets no more."""
     spec = typed(command.spec, "worker")
     _check_worker(spec)
     known = turn.state.workers.get(spec.id)
     if known is not None:
         _check_holds(known, spec)
-    turn.emit(e.WorkerRegistered(turn.now, spec))
+    turn.emit(e.WorkerRegistered(turn.now, spec, "draining" if known is not None and known.held else "ready"))
 
 
 def _check_worker(spec: WorkerSpec) -> None:
@@ -80,8 +80,8 @@ def claim(turn: Turn, command: c.Claim) -> None:
 def drain_worker(turn: Turn, command: c.DrainWorker) -> None:
     """Draining twice is the same as once."""
     worker = turn.state.worker(command.worker_id)
-    if worker.status != "draining":
-        turn.emit(e.WorkerChanged(turn.now, worker.id, "draining", command.reason))
+    if worker.status != "draining" or (command.hold and not worker.held):
+        turn.emit(e.WorkerChanged(turn.now, worker.id, "draining", command.reason, command.hold))
 
 
 def undrain_worker(turn: Turn, command: c.UndrainWorker) -> None:

@@ -30,6 +30,7 @@ from headgate.ports import (
     StatusRow,
     StoreDamaged,
 )
+from headgate.stores.sqlite.schema import MARK
 
 Row = TypeVar("Row", bound=StatusRow | LeaseRow)
 
@@ -91,7 +92,7 @@ _OLD_RECORDS: Final = "SELECT at, number FROM record WHERE kind = ? AND at < ? O
 
 def mark(connection: apsw.Connection) -> Mark:
     """Where the store stands."""
-    row = next(connection.execute("SELECT epoch, number, seq, tokens, indexed, low_water FROM mark"), None)
+    row = next(connection.execute(MARK), None)
     if row is None:
         raise StoreDamaged("the database is damaged: the row that says where it stands is missing")
     return Mark(*row)

@@ -132,17 +132,19 @@ _VERSION_3 = """
 ALTER TABLE journal ADD COLUMN seq INTEGER;
 ALTER TABLE journal ADD COLUMN tokens INTEGER;
 ALTER TABLE journal ADD COLUMN low_water INTEGER;
-CREATE VIEW mark AS SELECT m.epoch, coalesce(j.number, m.number) AS number, coalesce(j.seq, m.seq) AS seq,
-    coalesce(j.tokens, m.tokens) AS tokens, m.indexed, coalesce(j.low_water, m.low_water) AS low_water
-    FROM meta m LEFT JOIN (SELECT * FROM journal ORDER BY number DESC LIMIT 1) j ON j.number > m.number;
 """
 
+# No view of the file: one among its tables can make SQLite's integrity check a partial one, without a word.
+MARK: Final = """SELECT m.epoch, coalesce(j.number, m.number) AS number, coalesce(j.seq, m.seq) AS seq,
+    coalesce(j.tokens, m.tokens) AS tokens, m.indexed, coalesce(j.low_water, m.low_water) AS low_water
+    FROM meta m LEFT JOIN (SELECT * FROM journal ORDER BY number DESC LIMIT 1) j ON j.number > m.number"""
+
 _COLUMNS: Final = """SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-    WHERE m.type IN ('table', 'view') ORDER BY m.rowid, c.cid"""
+    WHERE m.type = 'table' ORDER BY m.rowid, c.cid"""
 STEPS: Final[tuple[str, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION: Final = len(STEPS)
 _MARKED: Final = 3
-"""The first version that has the view `mark`."""
+"""The first version whose journal says where the store stands."""
 
 
 def version_of(connection: apsw.Connection) -> int:
@@ -172,9 +174,9 @@ def missing_from(connection: apsw.Connection) -> str | None:
 
 
 def show_mark(connection: apsw.Connection) -> None:
-    """Let this connection see where a file of an earlier version stands as it does in one of this version."""
-    if version_of(connection) < _MARKED:
-        connection.execute("CREATE TEMP VIEW IF NOT EXISTS mark AS SELECT * FROM meta")
+    """Let this connection see in `mark` where the store stands, whatever the version of the file."""
+    select = MARK if version_of(connection) >= _MARKED else "SELECT * FROM meta"
+    connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS mark AS {select}")
 
 
 def migrate(connection: apsw.Connection, to: int = VERSION) -> None:
