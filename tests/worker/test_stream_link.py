@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
 from headgate.client.http import Http
 from headgate.system import SystemChance
 from headgate.testing import ManualClock
+from headgate.wire import stream as m
 from headgate.wire.http import WorkerIn
 from headgate.worker.assignment import Assignment
 from headgate.worker.link import LinkDown
-from headgate.worker.stream_link import StreamLink
+from headgate.worker.stream_link import StreamLink, _decode
 from tests.server.test_jobs import submit
 from tests.server.world import World
 
@@ -128,3 +131,18 @@ def test_the_end_of_the_stream_is_noticed_while_nobody_waits(place: Place) -> No
     while place.link._socket is socket:
         place.link._look()
     assert place.next().job_id, "it was made anew"
+
+
+def test_a_worker_that_is_evicted_hears_why(place: Place) -> None:
+    with place.world.client() as client:
+        client.post("/v2/workers/w/evict", json={"reason": "it burns"})
+    place.link.beat([])  # the answer comes after it
+    assert place.link.turn([], [], [], wants=True, within=0.0).leave == "it burns"
+
+
+@pytest.mark.parametrize("kind", get_args(m.ServerMessage))
+def test_a_worker_understands_every_kind_of_message_that_a_server_sends(kind: type[msgspec.Struct]) -> None:
+    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    samples = {"ref": 1, "lease_id": "1-1", "reason": "so", "leases": [], "jobs": [], "problems": [], "beats": []}
+    message = kind(**{name: samples[name] for name in required})
+    assert _decode(msgspec.json.encode(message))

@@ -45,7 +45,7 @@ class _Given(m.Message, frozen=True, tag="granted"):
     now: float | None = None
 
 
-_decode = msgspec.json.Decoder(_Given | m.WordsDone | m.BeatsDone | m.Stop).decode
+_decode = msgspec.json.Decoder(_Given | m.WordsDone | m.BeatsDone | m.Stop | m.Leave).decode
 
 
 class NoStream(HeadgateError):
