@@ -197,7 +197,7 @@ class LocalServer:
         elif isinstance(request, wire.WaitEnd):
             self._wait_end(caller, request)
         elif isinstance(request, _OUTSIDE):
-            self._readers.submit(self._look_up, caller, request)
+            self._look_up_beside(caller, request)
         else:
             caller.answer(wire.encode_reply(self._engine.ask(request)))
 
@@ -206,7 +206,7 @@ class LocalServer:
         if self._engine.read(lambda state: job_id in state.jobs):
             self._keep(caller, Vigil(lambda state: ended(state, job_id)), request.within, bool)
         else:  # memory may have forgotten it
-            self._readers.submit(self._look_up, caller, request)
+            self._look_up_beside(caller, request)
 
     def _keep(
         self,
@@ -231,6 +231,12 @@ class LocalServer:
             _, _, caller, vigil = heapq.heappop(self._due)
             if caller.vigil is vigil and self._engine.give_up(vigil):
                 vigil.on_over()
+
+    def _look_up_beside(self, caller: Caller, request: Question[Any]) -> None:
+        try:
+            self._readers.submit(self._look_up, caller, request)
+        except RuntimeError:  # the main thread has ended, which ends every pool; others may work here for hours yet
+            self._look_up(caller, request)
 
     def _look_up(self, caller: Caller, request: Question[Any]) -> None:
         try:
