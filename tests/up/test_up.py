@@ -137,6 +137,19 @@ def test_a_second_one_on_the_same_database_is_told_who_owns_it(tmp_path: Path) -
         assert home.ask("jobs")["jobs"] == []
 
 
+def test_a_second_server_in_the_directory_does_not_take_the_address_of_the_first_with_it(tmp_path: Path) -> None:
+    alone = (*QUICK, "--workers", "0")
+    with house(tmp_path, *alone) as first:
+        with house(tmp_path, *alone, "--db", str(tmp_path / "other.db")) as second:
+            assert second.stop() == 0
+        assert first.ask("jobs")["jobs"] == []
+        with house(tmp_path, *alone, "--db", str(tmp_path / "other.db")) as second:
+            assert first.stop() == 0
+            assert second.ask("jobs")["jobs"] == []
+            assert second.stop() == 0
+    assert not (tmp_path / ".headgate" / "url").exists()
+
+
 def test_a_standby_waits_for_the_server_to_go_and_takes_over_with_its_jobs(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from headgate.ports import StoreUnavailable
 
@@ -26,14 +28,38 @@ def prepare(directory: str) -> Path:
     return path
 
 
-def note_url(directory: Path, url: str) -> None:
-    """Leave the address where commands in this directory find it."""
+def note_url(directory: Path, url: str) -> str | None:
+    """Leave the address where commands in this directory find it; the one that was there."""
+    before = _noted(directory)
     partial = directory / f".{URL}.partial"
     partial.write_text(url + "\n", encoding="utf-8")
     partial.chmod(0o600)
     partial.replace(directory / URL)
+    return before
 
 
-def forget_url(directory: Path) -> None:
-    """Nobody serves there any more."""
-    (directory / URL).unlink(missing_ok=True)
+def forget_url(directory: Path, url: str, before: str | None) -> None:
+    """Nobody serves there any more. One that served before, with another database, is found again if it still does."""
+    if _noted(directory) != url:
+        return  # it is another one's by now
+    if before not in (None, url) and _serves(before):
+        note_url(directory, before)
+    else:
+        (directory / URL).unlink(missing_ok=True)
+
+
+def _noted(directory: Path) -> str | None:
+    try:
+        return (directory / URL).read_text("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _serves(url: str) -> bool:
+    """Whether somebody listens at an address of this machine."""
+    try:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=1.0):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -70,7 +70,7 @@ class _Up:
 
     async def _serve(self, directory: Path) -> bool:
         async with open_service(self._config, self._enough) as served:
-            home.note_url(directory, served.serving.url)
+            before = home.note_url(directory, served.serving.url)
             try:
                 await self._start_workers(served)
                 submitted = await submit_demo(served.engine, served.ids) if self._demo else 0
@@ -81,7 +81,7 @@ class _Up:
             finally:
                 for child in self._children:
                     child.kill()
-                home.forget_url(directory)
+                home.forget_url(directory, served.serving.url, before)
         return failed
 
     async def _until_the_end(self, served: Served) -> bool:
