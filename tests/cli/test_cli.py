@@ -84,6 +84,12 @@ def test_where_nobody_serves_the_address_and_the_remedy_are_named(tmp_path: Path
     assert done.stderr == "headgate jobs: nobody answers at http://127.0.0.1:1 (Connection refused)\n"
 
 
+def test_a_worker_that_finds_nobody_gives_up_in_one_line(tmp_path: Path) -> None:
+    done = headgate("worker", "--url", "http://127.0.0.1:1", cwd=tmp_path)
+    assert done.returncode == exits.UNAVAILABLE
+    assert done.stderr == "headgate worker: nobody answers at http://127.0.0.1:1 (Connection refused)\n"
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

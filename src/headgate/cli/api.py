@@ -72,7 +72,7 @@ class Api:
             raise (failure or error) from error
 
 
-def failed_call(error: Exception, url: str) -> Failure | None:
+def failed_call(error: BaseException, url: str) -> Failure | None:
     """What to tell the user of a call that failed; none if it is nothing that calls do."""
     if isinstance(error, HeadgateError) and "status" in error.details:
         return Refusal(error)

@@ -11,9 +11,12 @@ import msgspec
 
 from headgate.app import App
 from headgate.bootstrap.machine import told_to_stop
+from headgate.cli.api import failed_call
 from headgate.cli.exits import DONE, USAGE, Failure
+from headgate.core.errors import HeadgateError
+from headgate.worker.link import LinkDown
 from headgate.worker.printing import captured
-from headgate.worker.runtime import Options
+from headgate.worker.runtime import Options, Runtime
 from headgate.worker.sources import load
 
 _STOP = 2.0
@@ -50,7 +53,7 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
             options=Options(drain=wanted.drain, grace=_STOP),
         )
         worker.dismissed = lambda why: _dismissed(enough, worker.spec.id, why)
-        worker.start()
+        _start(worker, url)
         if not wanted.quiet:
             print(f"worker {worker.spec.id} works for {url} with {wanted.slots} slots", file=sys.stderr, flush=True)
         try:
@@ -58,6 +61,14 @@ def work(url: str, token: str | None, wanted: Wanted) -> int:
         finally:
             worker.stop()
     return DONE
+
+
+def _start(worker: Runtime, url: str) -> None:
+    try:
+        worker.start()
+    except HeadgateError as error:
+        cause = error.__cause__ if isinstance(error, LinkDown) else error
+        raise failed_call(cause or error, url) or error from error
 
 
 def _dismissed(enough: threading.Event, worker_id: str, why: str) -> None:
