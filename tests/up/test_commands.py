@@ -144,6 +144,15 @@ def test_the_same_key_submits_once(service: House) -> None:
     assert submit(service, "--key", "only-once", "--", "true") == first
 
 
+def test_a_key_may_be_in_any_language_and_is_refused_by_name_where_it_cannot_be_sent(service: House) -> None:
+    first = submit(service, "--key", "nur einmal \u2603", "--", "true")
+    assert submit(service, "--key", "nur einmal \u2603", "--", "true") == first
+    for key in ("\u2603", "two\nlines"):
+        done = service.do("submit", "--key", key, "--file", "-", stdin="{}")
+        assert done.returncode == exits.BAD_INPUT
+        assert done.stderr == "headgate submit: Idempotency-Key: must be printable characters of Latin-1\n"
+
+
 def test_a_waiting_job_is_explained_and_cancelled(service: House) -> None:
     job = submit(service, "-r", "gpu=1", "--", "true")
     why = service.do("explain", job)
@@ -183,6 +192,11 @@ def test_the_token_is_kept_for_its_owner_only_and_needed(service: House) -> None
     assert service.facts["open"] == f"{service.facts['url']}/#token={path.read_text().strip()}"
     refused = service.do("jobs", "--token", "wrong")
     assert refused.returncode == exits.FORBIDDEN
+
+
+def test_a_worker_with_a_wrong_token_is_told_so_in_one_line(service: House) -> None:
+    done = service.do("worker", "--token", "wrong")
+    assert (done.returncode, done.stderr) == (exits.FORBIDDEN, "headgate worker: the bearer token is not valid\n")
 
 
 def test_an_empty_token_is_no_request_for_another_one(service: House) -> None:

@@ -53,6 +53,7 @@ def job_body(arguments: argparse.Namespace, *, local: bool) -> dict[str, Any]:
         "deadline": _instant(arguments.deadline),
         "timeout": arguments.timeout,
         "retry": arguments.attempts,
+        "idempotency_key": arguments.key,
         "payload": _payload(arguments.payload),
         "run": _run(arguments, local=local),
     }

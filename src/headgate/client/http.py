@@ -28,6 +28,8 @@ CALL = 30.0
 PATIENCE = 10.0
 """Seconds for which an unreachable server is tried again."""
 _BUSY = (502, 503, 504)
+_LATIN = 0xFF
+"""The last letter that a header can carry."""
 
 
 class Http:
@@ -68,6 +70,7 @@ class Http:
     ) -> T:
         """One call; a server that is away or overloaded is tried again for a while."""
         data = None if body is None else _encode(body)
+        _check_headers(headers or {})
         left, pause = self._patience, 0.05
         while True:
             try:
@@ -167,6 +170,13 @@ def _checked(token: str | None) -> str | None:
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
         raise InvalidInput("must be printable ASCII without blanks", field="token")
     return token
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """What a header cannot carry would look as if the server were away."""
+    for name, value in headers.items():
+        if not value.isprintable() or any(ord(letter) > _LATIN for letter in value):
+            raise InvalidInput("must be printable characters of Latin-1", field=name)
 
 
 def _refused(status: int, content: bytes) -> HeadgateError:

@@ -36,8 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
     for which in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(which, _tell)
-    headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
-    submitted = api.post("/v2/jobs", job_body(arguments, local=api.local), **headers)
+    submitted = api.post("/v2/jobs", job_body(arguments, local=api.local))
     job_id = submitted["ids"][0]
     quiet = arguments.quiet or arguments.json
     for warning in submitted.get("warnings", []):

@@ -32,13 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _submit(arguments: argparse.Namespace) -> int:
     api = connect(arguments)
+    headers: dict[str, str] = {}
     if arguments.file:
         if command_of(arguments):
             raise Failure(BAD_INPUT, "give a command or --file, not both")
         body: Any = _jobs(read_input(arguments.file))
+        headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
     else:
         body = job_body(arguments, local=api.local)
-    headers = {"Idempotency_Key": arguments.key} if arguments.key else {}
     answer = api.post("/v2/jobs", body, **headers)
     emit(arguments, answer, lambda data: print("\n".join(data["ids"])))
     for warning in answer.get("warnings", []):
