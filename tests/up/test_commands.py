@@ -61,6 +61,25 @@ def test_run_cancels_its_job_when_it_is_told_to_end(service: House) -> None:
     assert service.ask("job", job["id"])["state"] == "cancelled"
 
 
+def test_run_cancels_its_job_when_nobody_reads_its_output_any_more(service: House) -> None:
+    name = "unread"
+    command = [sys.executable, "-m", "headgate", "run", "--quiet", "--name", name, "--"]
+    command += ["sh", "-c", "while echo tick; do sleep 0.01; done"]
+    with subprocess.Popen(command, cwd=service.directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"tick\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE) == exits.BROKEN_PIPE
+    (job,) = service.ask("jobs", "--name", name)["jobs"]
+    assert job["state"] == "cancelled"
+
+
+def test_a_state_to_wait_for_that_there_is_not_is_refused_at_once(service: House) -> None:
+    done = service.do("job", submit(service, "-r", "gpu=1", "--", "true"), "--wait", "completed,runing")
+    assert done.returncode == exits.USAGE
+    assert "--wait: there is no state 'runing'; there are ended, blocked, queued" in done.stderr
+
+
 def test_a_job_that_can_never_start_is_taken_with_a_warning_that_job_and_explain_repeat(service: House) -> None:
     done = service.do("submit", "-u", "1000", "--", "true")
     never = "needs 1000 units and there are 100 in all: it can never start unless units are added"

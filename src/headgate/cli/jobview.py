@@ -8,7 +8,8 @@ from typing import Any
 from headgate.cli.api import Api, part
 from headgate.cli.output import age, state
 
-ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+STATES = ("blocked", "queued", "leased", "running", "completed", "failed", "expired", "cancelled")
+ENDED = frozenset(STATES[4:])
 
 
 def row(job: dict[str, Any], now: float) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from headgate.cli.api import Api, connect, part
-from headgate.cli.exits import DONE, FAILED, TIMED_OUT, Failure
-from headgate.cli.jobview import ENDED, expected, instant, logs
+from headgate.cli.exits import DONE, FAILED, TIMED_OUT, USAGE, Failure
+from headgate.cli.jobview import ENDED, STATES, expected, instant, logs
 from headgate.cli.options import server_options
 from headgate.cli.output import emit, field, paint, pairs, state
 
@@ -55,12 +55,21 @@ def _job(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _wanted(names: str) -> set[str]:
+    """The states to wait for. A misspelt one never comes."""
+    wanted = set(names.split(","))
+    unknown = wanted - {"ended", *STATES}
+    if unknown:
+        raise Failure(USAGE, f"--wait: there is no state {min(unknown)!r}; there are ended, {', '.join(STATES)}")
+    return wanted | ENDED if "ended" in wanted else wanted
+
+
 def _awaited(api: Api, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """The job when it is in one of the states; it is an error if it can no longer come there."""
     from headgate.bootstrap.machine import pause, stopwatch
 
     until = stopwatch() + arguments.timeout
-    wanted = set(ENDED) if arguments.wait == "ended" else set(arguments.wait.split(","))
+    wanted = _wanted(arguments.wait)
     while True:
         job: dict[str, Any] = api.get(path)
         if job["state"] in wanted:

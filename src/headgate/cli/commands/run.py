@@ -43,9 +43,11 @@ def _run(arguments: argparse.Namespace) -> int:
         _say(f"warning: {warning}")
     try:
         job = _follow(api, job_id, quiet=quiet, silent=arguments.json)
+    except BrokenPipeError:  # whoever reads has seen enough; in a pipe of its own the command would end now
+        _cancel(api, job_id, "nobody reads its output")
+        raise
     except KeyboardInterrupt as told:
-        api.post(f"/v2/jobs/{part(job_id)}/cancel", {"reason": "interrupted"})
-        _say(f"{job_id} was cancelled")
+        _cancel(api, job_id, "interrupted")
         if isinstance(told, _Told):
             return told.code
         raise
@@ -96,6 +98,11 @@ def _follow(api: Api, job_id: str, *, quiet: bool, silent: bool) -> dict[str, An
             _say(f"{job_id} waits: " + "; ".join(str(reason.get("detail") or reason["code"]) for reason in reasons))
         wait = _FIRST_PAUSE if found["text"] else min(_LONGEST_PAUSE, wait * 1.5)
         pause(wait)
+
+
+def _cancel(api: Api, job_id: str, reason: str) -> None:
+    api.post(f"/v2/jobs/{part(job_id)}/cancel", {"reason": reason})
+    _say(f"{job_id} was cancelled")
 
 
 def _say(text: str) -> None:
