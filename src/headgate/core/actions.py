@@ -151,6 +151,8 @@ class WorkerUnfit(Reason, frozen=True, tag="worker_unfit"):
     found: str = ""
 
     def detail(self) -> str:
+        if self.requirement == "claim":
+            return f"worker {self.worker}: it has no stream just now, and has not asked for work"
         return f"worker {self.worker}: {self.requirement} needs {self.needed or 'more'}, has {self.found or 'none'}"
 
 

@@ -91,7 +91,8 @@ def step(state: JobState, trigger: Trigger) -> JobState:
     """Return the next state, or raise `IllegalTransition`."""
     after = TRANSITIONS.get((state, trigger))
     if after is None:
-        raise IllegalTransition(f"a {state} job cannot {trigger}", state=str(state), trigger=str(trigger))
+        said = f"cannot {trigger.replace('_', ' ')} a job that is {state}"
+        raise IllegalTransition(said, state=str(state), trigger=str(trigger))
     return after
 
 

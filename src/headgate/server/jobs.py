@@ -229,7 +229,7 @@ async def retry_job(service: Service, call: Call) -> Reply:
     """Submit a job that has ended once more, as a new job that names the old one in `retry_of`."""
     info = await find(service, call)
     if info.ended_at is None:
-        raise IllegalTransition(f"a {info.state} job cannot be retried: it has not ended", state=str(info.state))
+        raise IllegalTransition(f"a job that is {info.state} cannot be retried yet", state=str(info.state))
     spec = msgspec.structs.replace(info.spec, kind=info.kind, idempotency_key=None, dependencies=(), not_before=None)
     new = c.NewJob(service.ids.new(), msgspec.structs.replace(spec, deadline=None), retry_of=info.id)
     submitted = await service.engine.do(c.Submit((new,)))

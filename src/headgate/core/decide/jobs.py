@@ -219,7 +219,7 @@ def patch(turn: Turn, command: c.Patch) -> None:
     """Only a job that waits can be changed."""
     job = turn.state.job(command.job_id)
     if job.state not in WAITING:
-        raise IllegalTransition(f"a {job.state} job cannot be changed", state=str(job.state), trigger="patch")
+        raise IllegalTransition(f"a job that is {job.state} cannot be changed", state=str(job.state), trigger="patch")
     kind = _patched_kind(job, command)
     not_before = job.not_before if command.not_before is msgspec.UNSET else command.not_before
     check_kind(kind, turn.state.settings.limits)
