@@ -17,6 +17,7 @@ from headgate.core.errors import HeadgateError
 from headgate.ports import Clock
 from headgate.wire.http import ErrorOut, WorkerIn
 from headgate.wire.stream import Word
+from headgate.worker.complaints import Complaints
 from headgate.worker.context import JobStopped
 from headgate.worker.executors import Executors
 from headgate.worker.hand import MANY, Hand, Holding
@@ -62,6 +63,7 @@ class Runtime:
         self._clock = clock
         self._options = options or Options()
         self._hand = Hand()
+        self._complaints = Complaints(_log, clock)
         self._speaking = threading.Lock()
         self._leader = False
         self._draining = threading.Event()
@@ -229,7 +231,7 @@ class Runtime:
             try:
                 turn = self._turn(words, wants=not self._draining.is_set(), within=0.0)
             except LinkDown as error:
-                _log.warning("words have to wait: %s", error)
+                self._complaints.say("words have to wait", error)
                 self._hand.put_back(words)
                 self._closed.wait(0.2)
                 return
@@ -241,7 +243,7 @@ class Runtime:
             return self._turn([], wants=wants, within=self._options.poll)
         except LinkDown as error:
             if not self._closed.wait(0.2):
-                _log.warning("cannot listen: %s", error)
+                self._complaints.say("cannot listen", error)
             return Turn()
 
     def _turn(self, words: list[tuple[str, Word]], *, wants: bool, within: float) -> Turn:
@@ -355,7 +357,7 @@ class Runtime:
         try:
             beats = self._link.beat([(holding.work.lease_id, holding.work.token) for holding in held])
         except HeadgateError as error:
-            _log.warning("cannot renew: %s", error)
+            self._complaints.say("cannot renew", error)
             return False
         by_id = {beat.lease_id: beat for beat in beats}
         for holding in held:
