@@ -127,6 +127,7 @@ def test_the_wait_for_leases_ends_when_the_link_is_closed(place: Place) -> None:
 def test_the_end_of_the_stream_is_noticed_while_nobody_waits(place: Place) -> None:
     socket = place.link._socket
     assert socket is not None
+    place.link.beat([])  # whoever answers is there to be stopped
     place.world.run(place.world.app.service.deliveries.stop())
     while place.link._socket is socket:
         place.link._look()
