@@ -39,6 +39,7 @@ class Line:
     def __init__(self, *script: Exception | None) -> None:
         self.script = list(script)
         self.heard: list[Any] = []
+        self.wanted: tuple[Any, ...] = ()
 
     def do(self, command: c.Command[Any]) -> Any:
         trouble = self.script.pop(0) if self.script else None

@@ -147,11 +147,11 @@ def test_when_there_are_too_many_connections_the_silent_ones_go_first(make_world
 
 def test_when_all_have_spoken_the_one_that_is_idle_longest_goes(make_world: MakeWorld) -> None:
     world = make_world(max_connections=5)
-    spoken = [world.raw("GET", "/healthz") for _ in range(12)]
-    for raw in spoken:
-        with contextlib.suppress(ConnectionResetError):
-            raw.recv(10)
+    spoken: list[socket.socket] = []
     try:
+        for _ in range(12):
+            spoken.append(world.raw("GET", "/healthz"))
+            assert spoken[-1].recv(10)  # one that has not spoken would go first
         for raw in spoken[:5]:
             ends(raw)
         with world.client() as client:
