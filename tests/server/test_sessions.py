@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -11,6 +9,7 @@ from headgate.server import tokens
 from headgate.server.sessions import NO_TOKEN
 from tests.server.test_leases import register
 from tests.server.world import Talk, World
+from tests.turns import turns
 
 
 def closed_with(talk: Talk) -> int:
@@ -52,5 +51,5 @@ def test_a_socket_that_is_closed_is_forgotten(world: World) -> None:
     for _ in range(10_000):
         if not sessions._open:
             return
-        world.run(asyncio.sleep(0))
+        world.run(turns(1))
     pytest.fail("it is still there")

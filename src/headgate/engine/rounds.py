@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Generic, TypeVar
@@ -24,7 +25,7 @@ SLACK = 256
 """A shell is woken only if that gains more than this: the cheap look at the timers is no more exact."""
 
 
-class Pending(Generic[R]):
+class Pending(ABC, Generic[R]):
     """Something to be carried out, on its way."""
 
     __slots__ = ("error", "on_settled", "reply", "settled")
@@ -35,9 +36,9 @@ class Pending(Generic[R]):
         self.settled = False
         self.on_settled = on_settled
 
+    @abstractmethod
     def carry_out(self, writer: Writer, now: int) -> None:
         """Hand it to the writer."""
-        raise NotImplementedError
 
     def done(self, error: Exception | None) -> None:
         """The effects are durable, or never will be."""

@@ -28,7 +28,7 @@ from headgate.engine.local import reachable
 from headgate.engine.questions import STORED, Question, ended
 from headgate.engine.rounds import Pending, Ticket
 from headgate.engine.shared import SharedEngine
-from headgate.engine.vigils import Listening, Said, Vigil
+from headgate.engine.vigils import Awaited, Listening, Said, Vigil
 from headgate.engine.working import WaitLease, Work, external_lease
 
 _READERS = 4
@@ -193,7 +193,7 @@ class LocalServer:
             self._tickets.append((caller, Ticket(request)))
         elif isinstance(request, WaitLease):
             job_id = request.job_id
-            self._keep(caller, Vigil(lambda state: external_lease(state, job_id)), request.within, _lease)
+            self._keep(caller, Awaited(lambda state: external_lease(state, job_id)), request.within, _lease)
         elif isinstance(request, wire.WaitEnd):
             self._wait_end(caller, request)
         elif isinstance(request, _OUTSIDE):
@@ -204,7 +204,7 @@ class LocalServer:
     def _wait_end(self, caller: Caller, request: wire.WaitEnd) -> None:
         job_id = request.job_id
         if self._engine.read(lambda state: job_id in state.jobs):
-            self._keep(caller, Vigil(lambda state: ended(state, job_id)), request.within, bool)
+            self._keep(caller, Awaited(lambda state: ended(state, job_id)), request.within, bool)
         else:  # memory may have forgotten it
             self._look_up_beside(caller, request)
 

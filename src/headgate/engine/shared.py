@@ -28,7 +28,7 @@ from headgate.engine.errors import EngineStopped
 from headgate.engine.feed import Subscription
 from headgate.engine.questions import STORED, GetHistory, GetJob, Question, answer, ended
 from headgate.engine.rounds import STANDBY_EVERY, Bundle, Pending, Rounds
-from headgate.engine.vigils import Listening, Said, Sleeper, Vigil, Vigils
+from headgate.engine.vigils import Awaited, Listening, Said, Sleeper, Vigil, Vigils
 from headgate.engine.working import WaitLease, Work, Worked, external_lease
 from headgate.engine.writer import Writer
 from headgate.ports import Clock, Compacted, Gone, StoreError
@@ -39,21 +39,13 @@ R = TypeVar("R")
 class _Call:
     """What a thread has to say and to ask; it may sleep until it is settled."""
 
-    __slots__ = ("asleep", "ticket", "vigils")
+    __slots__ = ("sleeper", "ticket", "vigils")
 
     def __init__(self, ticket: Pending[Any], vigils: Sequence[Vigil[Any]] = ()) -> None:
         self.ticket = ticket
         self.vigils = vigils
-        self.asleep = allocate_lock()
-        self.asleep.acquire()
-        ticket.on_settled = self.wake
-
-    def wake(self) -> None:
-        """Let the caller look again; it may be awake already."""
-        try:
-            self.asleep.release()
-        except RuntimeError:
-            return
+        self.sleeper = Sleeper()
+        ticket.on_settled = self.sleeper.wake
 
 
 class SharedEngine:
@@ -141,7 +133,7 @@ class SharedEngine:
         self._queue.append(call)
         while not ticket.settled:
             if not self._leading.acquire(blocking=False):
-                call.asleep.acquire()
+                call.sleeper.sleep()
                 continue
             try:
                 with self._turn:
@@ -152,7 +144,7 @@ class SharedEngine:
             # After the release: who came too late to be served, and too early to lead, would sleep for ever.
             if self._queue:
                 with suppress(IndexError):  # another leader may have served it meanwhile
-                    self._queue[0].wake()
+                    self._queue[0].sleeper.wake()
 
     def ask(self, question: Question[R]) -> R:
         """Answer a question. What only the store knows is read beside the work, even while commits fail."""
@@ -214,7 +206,7 @@ class SharedEngine:
     def wait_for(self, question: Callable[[State], R | None], within: float | None = None) -> R | None:
         """Wait until the question has an answer; none if it has not in time."""
         sleeper = Sleeper()
-        vigil = Vigil(question, sleeper.wake)
+        vigil = Awaited(question, sleeper.wake)
         with self._turn:
             self._tell(self._look((vigil,), self.clock.now()))
         return self._keep(vigil, sleeper, within)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -16,13 +17,12 @@ from headgate.engine.writer import Writer
 R = TypeVar("R")
 
 
-class Vigil(Generic[R]):
-    """A question that is asked after every round, until its answer is enough or its time is over."""
+class Vigil(ABC, Generic[R]):
+    """Somebody waits: looked for after every round, until the answer is enough or the time is over."""
 
-    __slots__ = ("_question", "error", "on_over", "reply")
+    __slots__ = ("error", "on_over", "reply")
 
-    def __init__(self, question: Callable[[State], R], on_over: Callable[[], None] = lambda: None) -> None:
-        self._question = question
+    def __init__(self, on_over: Callable[[], None] = lambda: None) -> None:
         self.on_over = on_over
         self.reply: R | None = None
         self.error: Exception | None = None
@@ -35,16 +35,30 @@ class Vigil(Generic[R]):
             self.error = error
             return True
 
-    def look(self, state: State, _now: int) -> bool:
+    @abstractmethod
+    def look(self, state: State, now: int) -> bool:
         """The same, with errors raised."""
-        self.reply = self._question(state)
-        return bool(self.reply)
 
     def result(self) -> R:
         """The last answer, or the error raised."""
         if self.error is not None:
             raise self.error
         return self.reply  # type: ignore[return-value]  # it was asked at least once
+
+
+class Awaited(Vigil[R]):
+    """A question to the state, until it has an answer."""
+
+    __slots__ = ("_question",)
+
+    def __init__(self, question: Callable[[State], R], on_over: Callable[[], None] = lambda: None) -> None:
+        super().__init__(on_over)
+        self._question = question
+
+    def look(self, state: State, _now: int) -> bool:
+        """Whether there is one."""
+        self.reply = self._question(state)
+        return bool(self.reply)
 
 
 class Said(Pending[list[Any]]):
@@ -74,7 +88,7 @@ class Listening(Vigil[Worked]):
     __slots__ = ("said",)
 
     def __init__(self, said: Said, on_over: Callable[[], None] = lambda: None) -> None:
-        super().__init__(lambda _: Worked(0), on_over)
+        super().__init__(on_over)
         self.said = said
 
     def look(self, state: State, now: int) -> bool:
@@ -125,15 +139,21 @@ class Vigils:
 
 
 class Sleeper:
-    """For a thread that keeps a vigil."""
+    """For a thread that waits for something."""
 
-    __slots__ = ("_lock", "wake")
+    __slots__ = ("_lock",)
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._lock.acquire()
-        self.wake = self._lock.release
 
-    def sleep(self, seconds: float | None) -> bool:
+    def wake(self) -> None:
+        """Let the thread look again; it may be awake already."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return
+
+    def sleep(self, seconds: float | None = None) -> bool:
         """Sleep until woken; false if nobody did in time."""
         return self._lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
