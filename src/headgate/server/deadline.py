@@ -17,11 +17,6 @@ class Deadline:
         self._missed = missed
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def running(self) -> bool:
-        """Whether it has begun and not ended."""
-        return self._timer is not None
-
     def begin(self) -> None:
         """From now on the time runs; it is not begun anew by this."""
         if self._timer is None:
